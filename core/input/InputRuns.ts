@@ -40,8 +40,8 @@ export interface RunAgent extends AgentTurns, EnvelopeAgent {
 
 export interface RunHost {
   /**
-   * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
-   * `BrokerUnavailable`.
+   * Stores a dead letter. `input`: its bytes; they are read from the inbox by default, and are
+   * empty where they are lost. Rejects with `BrokerUnavailable`.
    */
   readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
   readonly unbegun: Pick<Unbegun, "knowsEndings">;

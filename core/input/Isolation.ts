@@ -14,8 +14,8 @@ export type IsolatedAsk =
       readonly kind: "deliver";
       readonly seq: number;
       readonly deliveries: number;
-      /** An `InboxEnvelope` frame. */
-      readonly data: string;
+      /** An `InboxEnvelope` frame. Absent: its body is lost, which the process finds out. */
+      readonly data?: string;
     }
   /** `data`: a `Call` frame. The answer is `answered` or `failed`. */
   | { readonly kind: "call"; readonly data: string }

@@ -52,7 +52,10 @@ interface MailboxAgent extends RunAgent {
 }
 
 export interface MailboxHost extends AnswerOutlet, RunHost {
-  /** Stored bytes of an input held by number only; undefined when it was acked meanwhile. */
+  /**
+   * Stored bytes of an input held by number only; undefined when it was acked meanwhile. Rejects
+   * with `BrokerUnavailable`, or `CorruptFrame` if its body is lost.
+   */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
@@ -177,14 +180,16 @@ export class Mailbox {
         }
       }
     } catch (error) {
-      // The broker is unavailable or the agent was discarded: the input stays stored and is
-      // delivered again.
-      if (!this.agent.discarded && this.waiting[0] === input) {
+      if (this.agent.discarded || this.waiting[0] !== input) return;
+      this.waiting.shift();
+      // Its body is lost.
+      if (isUnreadable(error)) this.endUnreadable(input, error);
+      else {
+        // The broker is unavailable: the input stays stored and is delivered again.
         this.agent.log.warn("an input could not be read again; it will be redelivered", {
           seq: input.seq,
           error: String(error),
         });
-        this.waiting.shift();
         input.nak(REREAD_MS);
       }
     } finally {
@@ -199,8 +204,8 @@ export class Mailbox {
     try {
       return input.read(data);
     } catch (error) {
-      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-      this.deadLetter(input, error.message).catch(() => input.nak(REREAD_MS));
+      if (!isUnreadable(error)) throw error;
+      this.endUnreadable(input, error);
       return undefined;
     }
   }
@@ -277,10 +282,19 @@ export class Mailbox {
     input.answer(head.reply, REFUSED, { refused: "its agent belongs to another entity" });
   }
 
+  private endUnreadable(input: AgentInput, { message }: Error): void {
+    this.deadLetter(input, message).catch(() => input.nak(REREAD_MS));
+  }
+
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {
     const { seq } = input;
     this.agent.log.error("an input can't be run; it becomes a dead letter", { seq, reason });
-    await this.host.deadLetter(input, { reason, undone: false });
+    const bytes = input.encoded ?? input.data;
+    await this.host.deadLetter(input, { reason, undone: false }, bytes);
     input.ack();
   }
 }
+
+/** Reading the input again gives the same. */
+const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
+  error instanceof CorruptFrame || error instanceof UnknownVersion;

@@ -10,6 +10,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
 import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
 import type { Commit } from "../../core/journal/encodeCommit.ts";
 import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
@@ -255,7 +256,7 @@ export class AgentPorts
   }
 
   async deadLetter({ seq }: InputHandle, letter: Undone, own?: Uint8Array): Promise<void> {
-    const input = own ?? (await this.read(seq)) ?? new Uint8Array(0);
+    const input = own ?? (await this.read(seq).catch(noneIfLost)) ?? new Uint8Array(0);
     await deadLetter(this.services, this.image.id, { seq, ...letter, input });
   }
 
@@ -266,4 +267,9 @@ export class AgentPorts
   onEntityConflict(): void {
     this.services.metrics.ofClass(this.image.id.class).entityConflict();
   }
+}
+
+/** An input whose body is lost becomes a dead letter without one. */
+function noneIfLost(error: unknown): undefined {
+  if (!(error instanceof CorruptFrame)) throw error;
 }

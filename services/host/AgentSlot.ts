@@ -102,6 +102,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     return (
       this.live === undefined &&
       this.starts.pending === undefined &&
+      !this.starts.waits &&
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
@@ -197,11 +198,16 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   async recycle(): Promise<void> {
     const { live } = this;
     if (live === undefined || (await this.idle(RECYCLE_WAIT_MS)) !== live) return;
+    // Something has begun since.
+    if (!isIdle(live)) return this.recycle();
     this.hibernateNow(live);
-    if (this.outstanding.size > 0) this.starts.wake();
+    this.starts.wake();
   }
 
-  /** The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. */
+  /**
+   * The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. The
+   * caller asks `isIdle` again, because something may begin before it goes on.
+   */
   async idle(ms: number): Promise<Live | undefined> {
     const { time } = this.context.services;
     const endMs = time.monotonicMs() + ms;
@@ -246,13 +252,14 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   async settle(): Promise<void> {
     this.quiesce();
     const live = await this.idle(SETTLE_MS);
-    if (live !== undefined) this.hibernateNow(live);
+    if (live !== undefined && isIdle(live)) this.hibernateNow(live);
     else if (this.live !== undefined) this.evict(this.live.agent);
     this.suspicious = false;
   }
 
   purge(): ReadonlyArray<SocketInfo> {
     this.outstanding.ackAll();
+    this.starts.cancel();
     if (this.live !== undefined) this.evict(this.live.agent);
     else this.context.services.databases.discard(this.id);
     const sockets = [...this.sockets.values()];
@@ -360,6 +367,6 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     this.sockets.hibernate(agent, { inOrder: false });
     this.live = undefined;
     this.suspicious = true;
-    if (this.hasInputs) this.starts.wake();
+    this.starts.wake();
   }
 }

@@ -23,11 +23,13 @@ import {
   type Sequence,
   type ShardId,
 } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { sleep } from "../../core/time/sleep.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { Delivered } from "./slot/OutstandingInputs.ts";
@@ -43,6 +45,11 @@ import type {
 const PASSED_MAX = 16;
 /** An input that could not be read (the broker is unavailable) is requested again after this. */
 const REREAD_MS = 1_000;
+/**
+ * An input whose process ended is passed again after this. The next process starts no sooner, but
+ * without a control process nothing else would pause (`ChannelIsolation`).
+ */
+const ENDED_PAUSE_MS = 200;
 
 export class IsolatedSlot {
   /** The agent is in the memory of another process. */
@@ -56,6 +63,10 @@ export class IsolatedSlot {
   private counting: "no" | "once" | "again" = "no";
   /** Nothing is passed any more. */
   private over = false;
+  /** Erasures under way. Inputs that arrive meanwhile wait for the agent's next life. */
+  private erasing = 0;
+  /** Calls under way. One may leave a socket, which the shard has to find in this slot. */
+  private calls = 0;
 
   constructor(
     readonly id: AgentId,
@@ -64,7 +75,12 @@ export class IsolatedSlot {
   ) {}
 
   get empty(): boolean {
-    return this.outstanding.size === 0 && this.sockets.size === 0 && this.successor === undefined;
+    return (
+      this.outstanding.size === 0 &&
+      this.sockets.size === 0 &&
+      this.calls === 0 &&
+      this.successor === undefined
+    );
   }
 
   deliver(delivery: Delivered): void {
@@ -77,12 +93,22 @@ export class IsolatedSlot {
 
   /** Rejects with `AgentDiscarded`, `CallEndedProcess` or the agent's error. */
   async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
+    this.calls++;
+    try {
+      return await this.answer(call, body);
+    } finally {
+      this.calls--;
+    }
+  }
+
+  private async answer(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.successor !== undefined) return (await this.successor).call(call, body);
     // Rule 5.
     if (call.kind === "input") return { reply: { kind: "notHere" } };
     if (call.kind === "close") this.sockets.delete(socketKey(call));
     if (call.kind === "resume") this.sockets.set(socketKey(call.socket), call.socket);
-    const reply = await this.ask({ kind: "call", data: toText(encodeMessage(call, body)) });
+    const ask = { kind: "call", data: toText(encodeMessage(call, body)) } as const;
+    const reply = await (call.kind === "erase" ? this.erase(ask) : this.ask(ask));
     if (reply.kind === "answered") {
       const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
       if (call.kind === "connect" && head.kind === "connected" && head.close === undefined) {
@@ -155,7 +181,28 @@ export class IsolatedSlot {
     return [...this.sockets.values()];
   }
 
+  /**
+   * The process drops the inputs and sockets that it has, and this slot those that it has not
+   * passed: they would begin a new life of the agent.
+   */
+  private async erase(ask: IsolatedAsk): Promise<IsolatedReply> {
+    const before = [...this.outstanding.keys()];
+    this.erasing++;
+    try {
+      const reply = await this.ask(ask);
+      if (reply.kind === "answered") {
+        for (const seq of before) this.settle(seq, (handle) => handle.ack());
+        this.sockets.clear();
+      }
+      return reply;
+    } finally {
+      this.erasing--;
+      this.pump();
+    }
+  }
+
   private pump(): void {
+    if (this.erasing > 0) return;
     for (const [seq, handle] of this.outstanding) {
       if (this.over || this.passed.size >= PASSED_MAX) return;
       if (this.passed.has(seq)) continue;
@@ -168,30 +215,40 @@ export class IsolatedSlot {
   }
 
   private async pass({ seq, deliveries }: InputHandle): Promise<void> {
-    const data = await this.read({ seq });
-    if (data === undefined) return;
-    const reply = await this.ask({ kind: "deliver", seq, deliveries, data: toText(data) });
-    // A redelivery has replaced the handle.
-    const handle = this.outstanding.get(seq);
-    if (handle === undefined || this.context.signal.aborted) return;
-    if (reply.kind === "acked") handle.ack();
-    else if (reply.kind === "nacked") handle.nak(reply.delayMs);
-    else return; // rule 2
-    this.outstanding.delete(seq);
+    const data = await this.read(seq);
+    // It is settled if it has no handle, or waits for the erasure.
+    if (data === undefined || !this.outstanding.has(seq) || this.erasing > 0) return;
+    const bytes = data !== "lost" && { data: toText(data) };
+    const reply = await this.ask({ kind: "deliver", seq, deliveries, ...bytes });
+    if (this.context.signal.aborted) return;
+    if (reply.kind === "acked") this.settle(seq, (handle) => handle.ack());
+    else if (reply.kind === "nacked") this.settle(seq, (handle) => handle.nak(reply.delayMs));
+    // Rule 2.
+    else await sleep(this.context.services.time, ENDED_PAUSE_MS);
   }
 
-  /** Undefined: it was acked meanwhile, or comes again later. */
-  private async read({ seq }: Pick<InputHandle, "seq">): Promise<Uint8Array | undefined> {
+  /** By the latest handle: a redelivery replaces it. */
+  private settle(seq: Sequence, how: (handle: InputHandle) => void): void {
+    const handle = this.outstanding.get(seq);
+    this.outstanding.delete(seq);
+    if (handle !== undefined) how(handle);
+  }
+
+  /**
+   * Undefined: it was acked meanwhile, or comes again later. `lost`: its body is, so the process
+   * makes it a dead letter.
+   */
+  private async read(seq: Sequence): Promise<Uint8Array | "lost" | undefined> {
     try {
       const data = await this.context.services.inbox.get(this.id, seq);
       if (data === undefined) {
-        this.outstanding.get(seq)?.ack(); // it is not stored any more: only its handle is released
-        this.outstanding.delete(seq);
+        // It is not stored any more: only its handle is released.
+        this.settle(seq, (handle) => handle.ack());
       }
       return data;
-    } catch {
-      this.outstanding.get(seq)?.nak(REREAD_MS);
-      this.outstanding.delete(seq);
+    } catch (error) {
+      if (error instanceof CorruptFrame) return "lost";
+      this.settle(seq, (handle) => handle.nak(REREAD_MS));
       return undefined;
     }
   }

@@ -27,8 +27,6 @@ import type { SlotStart } from "./SlotStart.ts";
 export interface MaintainedSlot {
   readonly id: AgentId;
   readonly starts: Pick<SlotStart<Live>, "activate" | "pending" | "wake">;
-  /** Whether inputs wait that are still to run here. */
-  readonly hasInputs: boolean;
   /** Hibernates the agent. Turns that do not end are interrupted as if their host had ended. */
   settle(): Promise<void>;
   /** Acks the inputs, and removes the agent from memory and disk. Returns its open sockets. */
@@ -111,7 +109,7 @@ export class Maintenance {
       return { reply: { kind: "result", value: await f() } };
     } finally {
       this.underWay = false;
-      if (this.slot.hasInputs) this.slot.starts.wake();
+      this.slot.starts.wake();
     }
   }
 }

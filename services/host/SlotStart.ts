@@ -44,11 +44,13 @@ export class SlotStart<Live> {
   /** Cancels the next attempt. */
   cancel(): void {
     this.cancelRetry?.();
+    this.cancelRetry = undefined;
   }
 
-  /** Activates the agent for waiting inputs. */
+  /** Activates the agent for waiting inputs, if there are any. */
   wake(): void {
-    if (this.slot.isLive || this.activating !== undefined || this.waits) return;
+    const { isLive, hasInputs } = this.slot;
+    if (isLive || !hasInputs || this.activating !== undefined || this.waits) return;
     this.activate(undefined, false).catch(() => undefined); // `failed` handles it
   }
 
@@ -59,8 +61,9 @@ export class SlotStart<Live> {
       (live) => {
         this.activating = undefined;
         this.failures = 0;
-        // The agent's first input has already evicted it.
-        if (!this.slot.isLive && this.slot.hasInputs) this.wake();
+        this.cancel();
+        // Where the agent's first input has already evicted it.
+        this.wake();
         return live;
       },
       (error: unknown) => {

@@ -117,23 +117,28 @@ export class Slots {
   /** For `agents release`. The value is the mark that the agent had, or null. */
   release(id: AgentId): CallAnswer {
     const mark = this.quarantine.release(id, "an operator");
-    if (mark !== undefined) this.replace(id);
+    if (mark !== undefined) this.endQuarantine(id);
     return { reply: { kind: "result", value: mark ?? null } };
   }
 
   /** Agents whose quarantine is over run again. */
   lookAtQuarantine(): void {
-    for (const id of this.quarantine.look()) this.replace(id);
+    for (const id of this.quarantine.look()) this.endQuarantine(id);
   }
 
   /** A quarantined agent is erased like any other: its inputs are acked first. */
   beforeErasure(id: AgentId): void {
     this.quarantine.forget(id);
-    const slot = this.all.get(addressKey(id));
+    const slot = this.find(id);
     if (!(slot instanceof QuarantinedSlot)) return;
     for (const input of slot.outstanding.values()) input.ack();
     slot.outstanding.clear();
     this.replace(id);
+  }
+
+  /** An agent that something has arrived for since its time was over runs already. */
+  private endQuarantine(id: AgentId): void {
+    if (this.find(id) instanceof QuarantinedSlot) this.replace(id);
   }
 
   private quarantineAgent(id: AgentId, why: QuarantineReason): void {
@@ -150,7 +155,7 @@ export class Slots {
     return isolatedSlot(id, this.context) ?? new AgentSlot(id, this.context);
   }
 
-  /** Rule 2. */
+  /** Rule 2. The slot has no agent in memory. */
   private replace(id: AgentId): void {
     const key = addressKey(id);
     const before = this.all.get(key);

@@ -83,7 +83,7 @@ class IsolatedAgent {
         id,
         seq: seq as Sequence,
         deliveries,
-        data: Buffer.from(data, "base64"),
+        ...(data !== undefined && { data: Buffer.from(data, "base64") }),
         ack: () => answer({ kind: "acked" }),
         nak: (delayMs) => answer({ kind: "nacked", delayMs }),
       });

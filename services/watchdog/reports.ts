@@ -64,11 +64,19 @@ function readReport(line: string): WatchdogReport | undefined {
     };
     if (beat === true) return { beat, held: held === true };
     if (isStall(stall)) return { stall };
-    return typeof ending?.reason === "string" ? { ending: ending as Ending } : undefined;
+    if (typeof ending?.reason !== "string") return undefined;
+    const { reason, turn, exactly } = ending;
+    return { ending: { reason, turn: isTurn(turn) ? turn : undefined, exactly: exactly === true } };
   } catch {
     return undefined;
   }
 }
+
+const isTurn = (turn: Partial<NamedTurn> | null | undefined): turn is NamedTurn =>
+  typeof turn?.class === "string" &&
+  typeof turn.name === "string" &&
+  typeof turn.turn === "string" &&
+  typeof turn.attempt === "number";
 
 const isStall = (stall: Partial<Stall> | undefined): stall is Stall =>
   typeof stall?.className === "string" &&

@@ -117,22 +117,32 @@ type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }
 /** Returns undefined for other messages. */
 export function readIsolation(message: unknown): OfIsolation | undefined {
   const { isolate, isolateAnswer, left, lost, newCode } = (message ?? {}) as {
-    readonly isolate?: Partial<IsolateRequest>;
-    readonly isolateAnswer?: Partial<IsolateAnswer>;
-    readonly left?: Partial<AgentKey>;
-    readonly lost?: Partial<AgentKey>;
+    readonly isolate?: Partial<IsolateRequest> | null;
+    readonly isolateAnswer?: Partial<IsolateAnswer> | null;
+    readonly left?: Partial<AgentKey> | null;
+    readonly lost?: Partial<AgentKey> | null;
     readonly newCode?: unknown;
   };
-  const isOne =
-    newCode === true ||
-    isAgent(left) ||
-    isAgent(lost) ||
-    typeof isolateAnswer?.reply?.kind === "string" ||
-    (typeof isolate?.ask?.kind === "string" && isAgent(isolate.agent));
-  return isOne ? (message as OfIsolation) : undefined;
+  // Only what was checked, because a message may have several of them.
+  if (isRequest(isolate)) return { isolate };
+  if (isAnswer(isolateAnswer)) return { isolateAnswer };
+  if (isAgent(left)) return { left };
+  if (isAgent(lost)) return { lost };
+  return newCode === true ? { newCode } : undefined;
 }
 
-const isAgent = (agent: Partial<AgentKey> | undefined): boolean =>
+const isRequest = (
+  request: Partial<IsolateRequest> | null | undefined,
+): request is IsolateRequest =>
+  typeof request?.n === "number" &&
+  typeof request.owner?.epoch === "number" &&
+  typeof request.ask?.kind === "string" &&
+  isAgent(request.agent);
+
+const isAnswer = (answer: Partial<IsolateAnswer> | null | undefined): answer is IsolateAnswer =>
+  typeof answer?.n === "number" && typeof answer.reply?.kind === "string";
+
+const isAgent = (agent: Partial<AgentKey> | null | undefined): agent is AgentKey =>
   typeof agent?.class === "string" && typeof agent.name === "string";
 
 /** Returns none for other messages. */

@@ -51,6 +51,8 @@ export class CommitRig {
   isStillOurs: true | Promise<boolean> = true;
   /** Envelopes by inbox sequence. */
   private readonly stored = new Map<number, Uint8Array>();
+  /** Reads an input as the inbox does. */
+  read = async (seq: Sequence): Promise<Uint8Array | undefined> => this.stored.get(seq);
   slot!: AgentSlot;
   private lost!: AbortController;
   private services!: HostServices;
@@ -192,7 +194,7 @@ export class CommitRig {
 
   private watched({ journal, bus, inbox, deadLetters }: HostServices) {
     return {
-      inbox: { ...inbox, get: async (_id: unknown, seq: Sequence) => this.stored.get(seq) },
+      inbox: { ...inbox, get: (_id: unknown, seq: Sequence) => this.read(seq) },
       journal: {
         ...journal,
         append: (id, data, options) => {

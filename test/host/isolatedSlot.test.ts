@@ -24,9 +24,15 @@ const CONNECTED: CallReply = { kind: "connected", attachment: attachment(1) };
 const PAGE = { skip: 0, limit: 10 };
 const NO_BODY = new Uint8Array();
 
+const answered = (reply: CallReply): IsolatedReply => ({
+  kind: "answered",
+  data: Buffer.from(encodeMessage(reply, NO_BODY)).toString("base64"),
+});
+
 /** The shard of an isolated agent that nothing has arrived for. */
-function slotsOf(isolated: boolean): Slots {
-  const services = { isolation: { holds: () => isolated } } as unknown as HostServices;
+function slotsOf(isolated: boolean, ask?: Isolation["ask"]): Slots {
+  const isolation = { holds: () => isolated, ask };
+  const services = { isolation, config: { hostId: "host" } } as unknown as HostServices;
   const ownership = { epoch: 1 as Epoch, signal: new AbortController().signal };
   return new Slots(services, {
     ...(ownership as unknown as Ownership),
@@ -49,8 +55,7 @@ class Alone {
       if (ask.kind !== "call") return { kind: "done" };
       const { head } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
       const reply: CallReply = head.kind === "connect" ? CONNECTED : { kind: "taken" };
-      const data = Buffer.from(encodeMessage(reply, NO_BODY)).toString("base64");
-      return { kind: "answered", data };
+      return answered(reply);
     };
     const isolation: Isolation = {
       endedHost: undefined,
@@ -93,6 +98,20 @@ test("a slot whose agent has a socket is not empty, until the socket is closed",
   const at = { gateway: "gateway", sid: "sid", code: 1000, reason: "", wasClean: true };
   await alone.call({ kind: "close", ...at });
   expect(alone.slot.empty).toBe(true);
+});
+
+test("a sweep leaves a slot while the first socket of its agent connects", async () => {
+  let answer = (_reply: IsolatedReply): void => undefined;
+  const ask = () => new Promise<IsolatedReply>((resolve) => (answer = resolve));
+  const slots = slotsOf(true, ask);
+  const slot = slots.of(ID);
+  // The process of the agent starts, for longer than the time between two sweeps.
+  const connecting = slot.call({ kind: "connect", socket: SOCKET }, NO_BODY);
+  slots.removeEmpty(slot);
+  answer(answered(CONNECTED));
+  expect((await connecting).reply.kind).toBe("connected");
+  slots.removeEmpty(slot);
+  expect(slots.find(ID)?.socketsOf("gateway")).toHaveLength(1);
 });
 
 test("the next slot takes over the sockets as the process had them", async () => {

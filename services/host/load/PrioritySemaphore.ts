@@ -36,9 +36,12 @@ export class PrioritySemaphore {
   }
 
   private takePatient(): (() => void) | undefined {
-    const waiter = this.patient[this.next++];
-    if (waiter === undefined) {
-      this.patient.length = 0;
+    const waiter = this.patient[this.next];
+    if (waiter === undefined) return undefined;
+    this.next++;
+    // Moves at most one waiter for each that was taken.
+    if (this.next * 2 >= this.patient.length) {
+      this.patient.splice(0, this.next);
       this.next = 0;
     }
     return waiter;
