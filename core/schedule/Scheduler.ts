@@ -31,7 +31,7 @@ import type { InputHandle } from "../inbox/Inbox.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import type { JobPorts } from "../queue/QueueLane.ts";
-import { resolveRetry } from "../retry/retryPolicy.ts";
+import { finiteRetry, resolveRetry } from "../retry/retryPolicy.ts";
 import { runSchedule, type ScheduleAgent } from "./runSchedule.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { SparseMap, SparseSet } from "../collections/sparse.ts";
@@ -126,7 +126,8 @@ export class Scheduler {
       cron: when.type === "cron" ? when.cron : null,
       intervalSeconds: when.type === "interval" ? when.intervalSeconds : null,
       running: false,
-      retryOptions: settings.retry === undefined ? null : JSON.stringify(settings.retry),
+      retryOptions:
+        settings.retry === undefined ? null : JSON.stringify(finiteRetry(settings.retry)),
       dueMs: when.type === "scheduled" ? when.atMs : null,
       timezone: settings.timezone ?? null,
       misfire: settings.misfire ?? "latest",
