@@ -101,7 +101,8 @@ export class ViewTables {
       return;
     }
     const schedules = [...row.schedules.values()];
-    const dueSeconds = Math.min(...schedules.map(({ time }) => time));
+    let dueSeconds = Infinity;
+    for (const { time } of schedules) dueSeconds = Math.min(dueSeconds, time);
     this.database.query(this.statementsOf(this.tableOf(id.class)).put, [
       name,
       row.seq,
