@@ -102,7 +102,8 @@ export class ViewTables {
     }
     const schedules = [...row.schedules.values()];
     let dueSeconds = Infinity;
-    for (const { time } of schedules) dueSeconds = Math.min(dueSeconds, time);
+    // 0: a row that can't be armed (`toSchedule`).
+    for (const { time } of schedules) if (time !== 0) dueSeconds = Math.min(dueSeconds, time);
     this.database.query(this.statementsOf(this.tableOf(id.class)).put, [
       name,
       row.seq,

@@ -179,16 +179,19 @@ export class Scheduler {
   /** What the commit has to do for schedules. Reads the table as `KnownSchedules.take`. */
   takeTriggers(): CommitTriggers | undefined {
     this.table.showRunning();
-    const changed = this.known.take();
-    if (changed === undefined) return undefined;
-    const { put, gone, del } = changed;
+    const taken = this.known.take();
+    if (taken === undefined) return undefined;
+    const { changed, put, gone, del } = taken;
     for (const row of gone) this.local.disarm(row.id);
-    const changes = rowChanges(put.map(toSchedule), del);
-    if (changes === undefined) return undefined;
+    const schedules = rowChanges(changed.map(toSchedule), del);
+    if (schedules === undefined) return undefined;
+    // No due time changes: the timers stay as they are.
+    if (put.length === 0 && gone.length === 0)
+      return { schedules, before: async () => undefined, after: () => undefined };
     for (const row of put) this.unstored.add(row.id);
     const { before, after } = this.cover.change(put, gone);
     return {
-      schedules: changes,
+      schedules,
       before,
       after: () => {
         this.unstored.clear();

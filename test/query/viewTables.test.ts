@@ -26,6 +26,11 @@ test("an agent's due time is that of its first schedule", () => {
   expect(dueWith([])).toBeNull();
 });
 
+test("a schedule that is not armed is not due", () => {
+  expect(dueWith([0, 2_000_000_000])).toBe("2033-05-18T03:33:20.000Z");
+  expect(dueWith([0])).toBeNull();
+});
+
 test("an agent may have more schedules than a call may have arguments", () => {
   expect(dueWith(Array(200_000).fill(2_000_000_000))).toBe("2033-05-18T03:33:20.000Z");
 });
