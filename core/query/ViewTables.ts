@@ -102,8 +102,9 @@ export class ViewTables {
     }
     const schedules = [...row.schedules.values()];
     let dueSeconds = Infinity;
-    // 0: a row that can't be armed (`toSchedule`).
-    for (const { time } of schedules) if (time !== 0) dueSeconds = Math.min(dueSeconds, time);
+    // 0: a row that can't be armed (`toSchedule`). Null: of users' SQL, an infinite time as JSON.
+    for (const { time } of schedules as Iterable<{ readonly time: number | null }>)
+      if (time !== 0 && time !== null) dueSeconds = Math.min(dueSeconds, time);
     this.database.query(this.statementsOf(this.tableOf(id.class)).put, [
       name,
       row.seq,
