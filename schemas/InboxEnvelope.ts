@@ -6,9 +6,17 @@
  * envelope past the broker's payload limit elsewhere (claim check).
  */
 import * as Schema from "effect/Schema";
+import * as SchemaGetter from "effect/SchemaGetter";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 const Headers = Schema.Record(Schema.String, Schema.String);
+/** Milliseconds. Null is `Infinity`, which JSON does not have; older releases let it pass. */
+const DelayMs = Schema.NullOr(Schema.Number).pipe(
+  Schema.decodeTo(Schema.Number, {
+    decode: SchemaGetter.transform((ms) => ms ?? Number.MAX_SAFE_INTEGER),
+    encode: SchemaGetter.passthrough(),
+  }),
+);
 
 export const InboxHead = Schema.Struct({
   /**
@@ -40,8 +48,8 @@ export const InboxHead = Schema.Struct({
       retry: Schema.optionalKey(
         Schema.Struct({
           maxAttempts: Schema.Number,
-          baseDelayMs: Schema.Number,
-          maxDelayMs: Schema.Number,
+          baseDelayMs: DelayMs,
+          maxDelayMs: DelayMs,
         }),
       ),
     }),

@@ -133,7 +133,7 @@ function objectNode(value: object, add: Add, mayCarry: (value: object) => boolea
   if (value instanceof Date) return ["date", value.getTime()];
   if (value instanceof RegExp) return ["regexp", value.source, value.flags];
   if (value instanceof Map)
-    return ["map", ...[...value].flatMap(([k, v]) => [add(k, ".key"), add(v, `.get(${String(k)})`)])]; // prettier-ignore
+    return ["map", ...[...value].flatMap(([k, v]) => [add(k, ".key"), add(v, `.get(${nameOfKey(k)})`)])]; // prettier-ignore
   if (value instanceof Set) return ["set", ...Array.from(value, (item) => add(item, ".item"))];
   if (value instanceof ArrayBuffer)
     return ["bytes", "ArrayBuffer", toBase64(new Uint8Array(value))];
@@ -145,11 +145,16 @@ function objectNode(value: object, add: Add, mayCarry: (value: object) => boolea
   if (value instanceof Error) {
     const { name, message, stack } = value;
     const cause = "cause" in value ? [add(value.cause, ".cause")] : [];
-    return ["error", name in ERRORS ? name : "Error", message, stack ?? null, ...cause];
+    const type = Object.hasOwn(ERRORS, name) ? name : "Error";
+    return ["error", type, String(message), typeof stack === "string" ? stack : null, ...cause];
   }
   if (NEVER.some((type) => value instanceof type) || !mayCarry(value)) return undefined;
   return ["object", ...Object.entries(value).flatMap(([key, item]) => [key, add(item, `.${key}`)])];
 }
+
+/** For errors. An object need not have a `toString`. */
+const nameOfKey = (key: unknown): string =>
+  typeof key === "object" && key !== null ? Object.prototype.toString.call(key) : String(key);
 
 function refused(what: string, above: Place | undefined, key: string, is: string): DOMException {
   let path = key;
@@ -226,7 +231,9 @@ function viewOf(type: string, bytes: Uint8Array): unknown {
 }
 
 function errorOf([, name, message, stack]: Node): Error {
-  const error = new ERRORS[name as keyof typeof ERRORS](String(message));
+  // Older releases wrote other names, like `toString`, too.
+  const type = Object.hasOwn(ERRORS, String(name)) ? (name as keyof typeof ERRORS) : "Error";
+  const error = new ERRORS[type](String(message));
   Object.defineProperty(error, "stack", { value: stack ?? "", writable: true, configurable: true });
   return error;
 }

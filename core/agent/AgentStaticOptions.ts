@@ -18,7 +18,7 @@ export interface AgentStaticOptions {
   readonly sendIdentityOnConnect?: boolean;
   /**
    * Seconds after which the callback of an interval is declared hung: the interval is due again one
-   * interval later, although the run can't be stopped. Default 30.
+   * interval later, although the run can't be stopped. 0: never. Default 30.
    */
   readonly hungScheduleTimeoutSeconds?: number;
   /**

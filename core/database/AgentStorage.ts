@@ -10,8 +10,8 @@
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { AgentKv, type ListOptions } from "./AgentKv.ts";
 
-/** A value that SQL can bind: booleans become 0 or 1, `undefined` becomes NULL. */
-export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
+/** A value that SQL can bind: booleans become 0 or 1, `undefined` NULL, views of bytes blobs. */
+export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer | ArrayBufferView;
 /**
  * A value of a column. Blobs come back as `Uint8Array`, and booleans as the numbers they were
  * stored as. Integers come back as numbers, never as `bigint`: beyond 2^53 they lose their last
@@ -98,7 +98,10 @@ export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlV
 /** Converts a parameter to a value that SQLite accepts. */
 export function toSqlValue(value: SqlParameter): SqlValue | boolean {
   if (value === undefined) return null;
-  return value instanceof ArrayBuffer ? new Uint8Array(value) : value;
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  return !ArrayBuffer.isView(value) || value instanceof Uint8Array
+    ? value
+    : new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
 }
 
 /** The agent whose database it is (`AgentWork`). */

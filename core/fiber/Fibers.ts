@@ -185,7 +185,8 @@ export class Fibers {
     if (owed.length === 0) return;
     const idle = owed.filter(({ id }) => !this.#running.has(id));
     if (idle.length > 0) void this.#recovery.all();
-    this.#alarm.set(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
+    const fewest = owed.reduce((least, { failures }) => Math.min(least, failures), Infinity);
+    this.#alarm.set(this.#running.size > 0 ? 0 : fewest);
   }
 
   /** For the agent's start, which waits for it for a limited time. */

@@ -66,7 +66,7 @@ export async function* pastWebhooks(
   const { journal } = sources;
   const wanted = new Map(ends.map((end) => [end.seq, end]));
   const begun = new Map<number, Beginning | undefined>(ends.map(({ from }) => [from, undefined]));
-  const first = Math.min(...begun.keys());
+  const first = ends.reduce((least, { from }) => Math.min(least, from), Infinity);
   const { image, database } = await rebuildAgent(id, { ...sources, atSeq: first - 1 });
   const moment = (): Moment => ({
     state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),

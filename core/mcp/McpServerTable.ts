@@ -6,7 +6,7 @@
  * validators.
  */
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
-import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { finiteRetry, resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import { errorText } from "./errorText.ts";
@@ -121,7 +121,9 @@ function toRow(values: ReadonlyArray<SqlValue>): McpServerRow {
 /** The options of a stored row; none if they were edited and can't be read. */
 export function readOptions({ server_options }: McpServerRow): McpServerOptions {
   try {
-    return (JSON.parse(server_options ?? "{}") as McpServerOptions | null) ?? {};
+    const options = (JSON.parse(server_options ?? "{}") as McpServerOptions | null) ?? {};
+    const { retry } = options;
+    return retry === undefined ? options : { ...options, retry: finiteRetry(retry) };
   } catch {
     return {};
   }
@@ -166,7 +168,7 @@ export function storedOptions(given: {
         }),
     ...(retry === undefined
       ? {}
-      : { retry: pick(retry, ["maxAttempts", "baseDelayMs", "maxDelayMs"]) }),
+      : { retry: pick(finiteRetry(retry), ["maxAttempts", "baseDelayMs", "maxDelayMs"]) }),
   };
   return Object.keys(options).length === 0 ? null : JSON.stringify(options);
 }

@@ -101,7 +101,10 @@ export class ViewTables {
       return;
     }
     const schedules = [...row.schedules.values()];
-    const dueSeconds = Math.min(...schedules.map(({ time }) => time));
+    let dueSeconds = Infinity;
+    // 0: a row that can't be armed (`toSchedule`). Null: of users' SQL, an infinite time as JSON.
+    for (const { time } of schedules as Iterable<{ readonly time: number | null }>)
+      if (time !== 0 && time !== null) dueSeconds = Math.min(dueSeconds, time);
     this.database.query(this.statementsOf(this.tableOf(id.class)).put, [
       name,
       row.seq,

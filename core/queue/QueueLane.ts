@@ -184,7 +184,7 @@ export class QueueLane {
     const ids = this.table.remove(where, value === undefined ? [] : [value]);
     if (ids.length > 0) {
       this.counted.removed(ids.length);
-      this.removed.push(...ids);
+      for (const id of ids) this.removed.push(id);
       this.agent.touch();
     }
     return ids.length;

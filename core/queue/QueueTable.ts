@@ -4,7 +4,7 @@
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { ResolvedRetry } from "../retry/retryPolicy.ts";
+import { finiteRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 
 const ddl = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -148,5 +148,5 @@ export const toQueueItem = (row: QueueRow): QueueItem => ({
   callback: row.callback,
   payload: row.payload === null ? undefined : (JSON.parse(row.payload) as unknown),
   createdAt: row.createdAt,
-  retry: JSON.parse(row.retryOptions) as ResolvedRetry,
+  retry: finiteRetry(JSON.parse(row.retryOptions) as ResolvedRetry),
 });

@@ -12,7 +12,7 @@ export interface RetryOptions {
   readonly maxAttempts?: number;
   /** Milliseconds, more than 0 and at most `maxDelayMs`. Default 100. */
   readonly baseDelayMs?: number;
-  /** The longest wait, in milliseconds. Default 3,000. */
+  /** The longest wait, in milliseconds. `Infinity`: no limit. Default 3,000. */
   readonly maxDelayMs?: number;
 }
 

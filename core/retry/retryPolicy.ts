@@ -5,6 +5,7 @@
 import type { LogShape } from "../telemetry/Log.ts";
 import { checkOptions } from "../errors/checkOptions.ts";
 import { withDefaults } from "../collections/withDefaults.ts";
+import { WAIT_MS_MAX } from "../time/durationMs.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
 /** As of a workflow's step: an undo that kills its host each time is given up. */
@@ -36,7 +37,22 @@ export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>
   if (!(baseDelayMs > 0)) throw new Error("retry.baseDelayMs must be > 0");
   if (!(maxDelayMs > 0)) throw new Error("retry.maxDelayMs must be > 0");
   if (baseDelayMs > maxDelayMs) throw new Error("retry.baseDelayMs must be <= retry.maxDelayMs");
-  return merged;
+  return finiteRetry(merged);
+}
+
+/**
+ * A policy, or part of one, with delays that JSON keeps: `WAIT_MS_MAX` in place of a longer one, as
+ * `Infinity`, and of null, which older releases stored for `Infinity`.
+ */
+export function finiteRetry<T extends RetryOptions>(retry: T): T {
+  const { baseDelayMs = 0, maxDelayMs = 0 } = retry;
+  const isLong = (ms: number | null): boolean => ms === null || ms > WAIT_MS_MAX;
+  if (!isLong(baseDelayMs) && !isLong(maxDelayMs)) return retry;
+  return {
+    ...retry,
+    ...(isLong(baseDelayMs) && { baseDelayMs: WAIT_MS_MAX }),
+    ...(isLong(maxDelayMs) && { maxDelayMs: WAIT_MS_MAX }),
+  };
 }
 
 /**

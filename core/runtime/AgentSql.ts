@@ -56,12 +56,12 @@ export class AgentSql {
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
-    if (agent.currentStep !== undefined) return this.read(sql, params);
     agent.scheduler.table.makeFor(sql);
+    const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
+    if (agent.currentStep !== undefined) return this.read(sql, params, rowsMax);
     const { writes } = agent.database;
     if (isLimited) this.limit();
     try {
-      const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
       const result = this.checked(() => agent.database.query(sql, params, rowsMax));
       // A statement that changed no page is not a write. A transaction's pages change at its end.
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
@@ -76,15 +76,23 @@ export class AgentSql {
   }
 
   /** Runs SQL in the function of a step, where a write is rolled back and refused. */
-  private read(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  private read(
+    sql: string,
+    params: ReadonlyArray<SqlValue | boolean>,
+    rowsMax: number | undefined,
+  ): SqlResult {
     const { agent } = this;
-    return this.checked(() =>
-      agent.database.transaction(() => {
-        const result = agent.database.query(sql, params);
-        if (result.wrote) agent.assertMayWrite();
-        return result;
-      }),
-    );
+    try {
+      return this.checked(() =>
+        agent.database.transaction(() => {
+          const result = agent.database.query(sql, params, rowsMax);
+          if (result.wrote) agent.assertMayWrite();
+          return result;
+        }),
+      );
+    } catch (error) {
+      throw this.refusalOf(error);
+    }
   }
 
   private limit(): void {

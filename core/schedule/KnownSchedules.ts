@@ -13,6 +13,8 @@ import { SCHEDULE_TABLE, type ScheduleRow, type ScheduleTable } from "./Schedule
 
 /** What a commit finds changed. */
 interface ScheduleChanges {
+  /** Rows that are new, or of which `toSchedule` returns something else. */
+  readonly changed: ReadonlyArray<ScheduleRow>;
   /** Rows whose due time is new. */
   readonly put: ReadonlyArray<ScheduleRow>;
   /** Rows as they were before their due time changed, or they were deleted. */
@@ -20,6 +22,18 @@ interface ScheduleChanges {
   /** Ids of rows that were deleted. */
   readonly del: ReadonlyArray<string>;
 }
+
+/** What `toSchedule` shows of a row. */
+const SHOWN = [
+  "callback",
+  "payload",
+  "type",
+  "time",
+  "delayInSeconds",
+  "cron",
+  "intervalSeconds",
+  "retryOptions",
+] as const satisfies ReadonlyArray<keyof ScheduleRow>;
 
 export class KnownSchedules {
   /** Rows as of the last commit that began, or of activation. These are the rows that are armed. */
@@ -71,6 +85,7 @@ export class KnownSchedules {
       for (const id of this.rows.keys()) if (!looked.has(id)) looked.set(id, undefined);
     this.changed = false;
     this.written.clear();
+    const changed: ScheduleRow[] = [];
     const [put, gone, del]: [ScheduleRow[], ScheduleRow[], string[]] = [[], [], []];
     for (const [id, found] of looked) {
       const before = this.rows.get(id);
@@ -78,12 +93,15 @@ export class KnownSchedules {
       if (row === undefined) this.rows.delete(id);
       else this.rows.set(id, row);
       if (row === undefined && before !== undefined) del.push(id);
-      if (dueOf(row) === dueOf(before)) continue;
+      const isMoved = dueOf(row) !== dueOf(before);
+      if (row !== undefined && (isMoved || before === undefined || !showsSame(row, before)))
+        changed.push(row);
+      if (!isMoved) continue;
       if (row !== undefined) put.push(row);
       if (before !== undefined) gone.push(before);
     }
     this.table.forgetRows();
-    return { put, gone, del };
+    return { changed, put, gone, del };
   }
 
   /** The row as it is now. `isRunning`: its run may have written it without a report. */
@@ -161,3 +179,6 @@ export class KnownSchedules {
     });
   }
 }
+
+const showsSame = (row: ScheduleRow, other: ScheduleRow): boolean =>
+  SHOWN.every((column) => row[column] === other[column]);

@@ -10,6 +10,7 @@ import { CountedRows } from "../turn/Ceilings.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { finiteRetry } from "../retry/retryPolicy.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { OWN_ALARMS } from "./ownAlarms.ts";
 import type { Misfire, Schedule, ScheduleCall, ScheduleType } from "./Schedule.ts";
@@ -309,7 +310,9 @@ export function payloadOf(text: string | null): unknown {
 /** Undefined: none, or none that can be read. */
 export function retryOf(text: string | null): RetryOptions | undefined {
   const retry = payloadOf(text);
-  return typeof retry === "object" && retry !== null ? (retry as RetryOptions) : undefined;
+  return typeof retry === "object" && retry !== null
+    ? finiteRetry(retry as RetryOptions)
+    : undefined;
 }
 
 /** The schedule as users receive it, without empty keys (`protocol.md` §5). */

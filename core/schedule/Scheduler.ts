@@ -31,7 +31,7 @@ import type { InputHandle } from "../inbox/Inbox.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import type { JobPorts } from "../queue/QueueLane.ts";
-import { resolveRetry } from "../retry/retryPolicy.ts";
+import { finiteRetry, resolveRetry } from "../retry/retryPolicy.ts";
 import { runSchedule, type ScheduleAgent } from "./runSchedule.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { SparseMap, SparseSet } from "../collections/sparse.ts";
@@ -126,7 +126,8 @@ export class Scheduler {
       cron: when.type === "cron" ? when.cron : null,
       intervalSeconds: when.type === "interval" ? when.intervalSeconds : null,
       running: false,
-      retryOptions: settings.retry === undefined ? null : JSON.stringify(settings.retry),
+      retryOptions:
+        settings.retry === undefined ? null : JSON.stringify(finiteRetry(settings.retry)),
       dueMs: when.type === "scheduled" ? when.atMs : null,
       timezone: settings.timezone ?? null,
       misfire: settings.misfire ?? "latest",
@@ -178,16 +179,19 @@ export class Scheduler {
   /** What the commit has to do for schedules. Reads the table as `KnownSchedules.take`. */
   takeTriggers(): CommitTriggers | undefined {
     this.table.showRunning();
-    const changed = this.known.take();
-    if (changed === undefined) return undefined;
-    const { put, gone, del } = changed;
+    const taken = this.known.take();
+    if (taken === undefined) return undefined;
+    const { changed, put, gone, del } = taken;
     for (const row of gone) this.local.disarm(row.id);
-    const changes = rowChanges(put.map(toSchedule), del);
-    if (changes === undefined) return undefined;
+    const schedules = rowChanges(changed.map(toSchedule), del);
+    if (schedules === undefined) return undefined;
+    // No due time changes: the timers stay as they are.
+    if (put.length === 0 && gone.length === 0)
+      return { schedules, before: async () => undefined, after: () => undefined };
     for (const row of put) this.unstored.add(row.id);
     const { before, after } = this.cover.change(put, gone);
     return {
-      schedules: changes,
+      schedules,
       before,
       after: () => {
         this.unstored.clear();

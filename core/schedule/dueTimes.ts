@@ -19,13 +19,14 @@ export const DUE_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /**
  * The exact due time, milliseconds since the epoch: `due_ms` while `time` equals it rounded up,
- * otherwise the second that the user set in `time`. Undefined: not armed.
+ * otherwise the second that the user set in `time`. Undefined: not armed. Never -Infinity, which no
+ * envelope can have: what was due before all times is due now.
  */
 export function dueOf(row: ScheduleRow | undefined): number | undefined {
   if (row === undefined) return undefined;
   if (row.dueMs !== null && (row.time === null || Math.ceil(row.dueMs / 1000) === row.time))
-    return row.dueMs;
-  return row.time === null ? undefined : Math.ceil(row.time * 1000);
+    return Math.max(row.dueMs, -DUE_MS_MAX);
+  return row.time === null ? undefined : Math.max(Math.ceil(row.time * 1000), -DUE_MS_MAX);
 }
 
 /** Throws `InvalidCron`, or `Error` for a row that lacks what its type needs. */

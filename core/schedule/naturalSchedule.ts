@@ -37,14 +37,28 @@ const timeOf = (
   }
 };
 
-/** A date and time without a zone: the prompt asks for UTC, and a host's own zone means nothing. */
-const ZONELESS = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?$/;
+/** ISO 8601; RFC 3339 has a space for the `T`. Zones: none, `Z`, `UTC`, `GMT`, `+02`, `+02:00`. */
+const ISO =
+  /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?: ?(?:Z|UTC|GMT|([+-]\d\d):?(\d\d)?))?)?$/i;
+/** As the prompt names the current time (`Date.toUTCString`). */
+const HTTP_DATE = /^[a-z]{3}, \d\d [a-z]{3} \d{4} \d\d:\d\d:\d\d GMT$/i;
 
+/** `Date` alone would take any text with a number for a date, and a missing zone for the host's. */
 function toDate(date: string | Date): Date {
-  const found = new Date(
-    typeof date === "string" && ZONELESS.test(date.trim()) ? `${date.trim()}Z` : date,
-  );
+  const found = new Date(typeof date === "string" ? written(date.trim()) : date);
   if (Number.isNaN(found.getTime()))
     throw new RangeError(`scheduleFrom: "${String(date)}" is not an ISO 8601 date`);
   return found;
+}
+
+/** The text with a zone, UTC unless it has one; `NaN` for one that is no date. */
+function written(text: string): string | number {
+  if (HTTP_DATE.test(text)) return text;
+  const [, day, time = "00:00", hours, minutes = "00"] = ISO.exec(text) ?? [];
+  if (day === undefined) return Number.NaN;
+  // The 30th of February would be a day in March.
+  const midnight = new Date(`${day}T00:00Z`);
+  if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day))
+    return Number.NaN;
+  return `${day}T${time}${hours === undefined ? "Z" : `${hours}:${minutes}`}`;
 }

@@ -183,7 +183,10 @@ function watchHung(
     });
     onHung();
   };
-  const cancel = agent.time.after(hungScheduleTimeoutSeconds * 1000, declare);
+  const cancel =
+    hungScheduleTimeoutSeconds === 0
+      ? (): void => undefined
+      : agent.time.after(hungScheduleTimeoutSeconds * 1000, declare);
   const watch = { cancel, hung: false };
   return watch;
 }

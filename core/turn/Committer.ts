@@ -285,7 +285,7 @@ export class Committer {
     if (this.remade === undefined) return batch;
     for (const turn of this.remade.turns) batch.turns.add(turn);
     batch.remade = this.remade.turns;
-    batch.outputs.push(...this.remade.outputs);
+    for (const output of this.remade.outputs) batch.outputs.push(output);
     this.remade = undefined;
     return batch;
   }
@@ -335,7 +335,7 @@ export class Committer {
     else if (results !== undefined) {
       this.results = undefined;
       for (const turn of results.turns) pending.turns.add(turn);
-      pending.outputs.push(...results.outputs);
+      for (const output of results.outputs) pending.outputs.push(output);
     }
     this.send(pending, isEmpty(pending) ? () => this.look() : writeBatch);
     const released = this.released;

@@ -8,8 +8,9 @@
  * 2. Where every hour is meant (`*` for hours) an hour is an hour: each instant that shows the
  *    reading is due, and what is skipped is not made up for.
  *
- * Beyond the library: `5/10` is `5` as in the reference, `@midnight` is known; a field too few or
- * an `H` (another time at every parse) is refused.
+ * Beyond the library: `5/10` is `5` as in the reference, `FRI-SUN` is a range, parts of a list may
+ * overlap, a day field that names every day is `*`, `@midnight` is known; a field too few or an `H`
+ * (another time at every parse) is refused.
  */
 import { CronExpressionParser, type CronExpression } from "cron-parser";
 import * as Layer from "effect/Layer";
@@ -21,6 +22,11 @@ import { messageOf } from "../../core/errors/thrown.ts";
 const KEPT_MAX = 256;
 /** Readings in a row that no instant shows: no gap is longer than a day of seconds. */
 const SKIPPED_MAX = 86_400;
+/** Characters of an expression that is read here; the library refuses longer ones. */
+const TEXT_MAX = 1024;
+/** The library's names of six fields, in order. */
+const UNITS = ["second", "minute", "hour", "dayOfMonth", "month", "dayOfWeek"] as const;
+type Unit = (typeof UNITS)[number];
 
 interface Calendar {
   readonly expression: CronExpression;
@@ -80,25 +86,60 @@ function nextShown(calendar: Calendar, zone: ZoneClock, afterMs: number): number
 }
 
 function parse(expression: string): Calendar {
-  const text = normalise(expression);
   try {
-    const parsed = CronExpressionParser.parse(text, { tz: "UTC", currentDate: new Date(0) });
+    const parsed = read(normalise(expression));
     return { expression: parsed, everyHour: parsed.fields.hour.values.length === 24 };
   } catch (error) {
     throw invalid(expression, error);
   }
 }
 
+const read = (text: string): CronExpression =>
+  CronExpressionParser.parse(text, { tz: "UTC", currentDate: new Date(0) });
+
 function normalise(expression: string): string {
   const text = expression.trim();
-  if (/^@midnight$/i.test(text)) return "0 0 * * *";
-  if (/^@[a-z]+$/i.test(text)) return text;
+  if (/^@[a-z]+$/i.test(text)) {
+    const name = text.toLowerCase();
+    return name === "@midnight" ? "0 0 * * *" : name;
+  }
   const fields = text.split(/\s+/);
-  if ((fields.length !== 5 && fields.length !== 6) || fields.some((field) => /^H\b/.test(field)))
+  if ((fields.length !== 5 && fields.length !== 6) || fields.some((field) => /\bH\b/.test(field)))
     throw new InvalidCron({
       message: `"${expression}" is not a cron expression: use "minute hour day month weekday", optionally with seconds in front, or a name like @hourly`,
     });
-  return fields.map((field) => field.replace(/(^|,)(\d+)\/\d+/g, "$1$2")).join(" ");
+  if (text.length > TEXT_MAX) return text;
+  const units = UNITS.slice(-fields.length);
+  return fields
+    .map((field, at) => distinct(field.replace(/(^|,)(\d+)\/\d+/g, "$1$2"), units[at]!))
+    .join(" ");
+}
+
+/**
+ * A field without what the library takes by the text instead of the values: a number that two parts
+ * of a list have, and a day field of every day, which counts as restricted unless it is `*`.
+ */
+function distinct(field: string, unit: Unit): string {
+  const weekday = unit === "dayOfWeek";
+  const days = weekday || unit === "dayOfMonth";
+  const isList = field.includes(",");
+  if (field === "*" || !(days || isList)) return field;
+  const parts = (
+    weekday ? field.replace(/\bsun-sun\b/gi, "sun").replace(/-sun\b/gi, "-7") : field
+  ).split(",");
+  const whole = parts.join(",");
+  // An empty part would leave a field too few, and `#` is no value: the library judges them.
+  if (parts.includes("") || field.includes("#")) return whole;
+  const values = new Set<number>();
+  for (const part of new Set(parts))
+    for (const value of read(UNITS.map((each) => (each === unit ? part : "*")).join(" ")).fields[
+      unit
+    ].values) {
+      if (typeof value !== "number") return whole;
+      values.add(weekday ? value % 7 : value);
+    }
+  if (days && values.size === (weekday ? 7 : 31)) return "*";
+  return isList ? [...values].toSorted((a, b) => a - b).join(",") : whole;
 }
 
 function invalid(expression: string, error: unknown): InvalidCron {

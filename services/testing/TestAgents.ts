@@ -6,6 +6,7 @@
  * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
 import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
+import { buildAgentPath } from "../../core/namespace/subAgentPaths.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
@@ -14,7 +15,7 @@ import { durationMs, type Duration } from "../../core/time/durationMs.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { addressKey, agentId, camelCaseToKebabCase, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, agentId, type Sequence } from "../../schemas/Address.ts";
 import type { AgentConstructor, LoadedModule } from "../module/LoadedModule.ts";
 import { readModule } from "../module/readModule.ts";
 import { sign, type Sign } from "../webhooks/sign.ts";
@@ -200,7 +201,10 @@ export class TestAgents {
     return answerOf(await this.driver.settle(what, installation.mail(message), REAL_WORK_GRACE_MS));
   }
 
-  /** Connects a client to an agent. Resolves after the agent's first frames; rejects if refused. */
+  /**
+   * Connects a client to an agent. Resolves after the agent's first frames; rejects if refused, and
+   * for a name that no URL can carry as it is (`"a b"`), since a client would reach another agent.
+   */
   async connect<A extends AgentConstructor>(
     agent: A,
     name: string,
@@ -208,7 +212,7 @@ export class TestAgents {
   ): Promise<TestClient<StateOf<InstanceType<A>>>> {
     const { installation, url } = this.parts;
     const { time } = installation;
-    const path = `/agents/${camelCaseToKebabCase(agent.name)}/${encodeURIComponent(name)}`;
+    const path = buildAgentPath([{ className: agent.name, name }]);
     const target = new URL(path, url);
     target.searchParams.set("_pk", options.id ?? time.id());
     for (const [key, value] of Object.entries(options.query ?? {}))

@@ -5,18 +5,26 @@
  *
  * 1. Only files inside the folder are served, by their real path: a link out of it is no file.
  * 2. Names that begin with a dot are not served, except `.well-known`.
+ * 3. What `.assetsignore` names is not served (`AssetsIgnore`), neither by the name in the request
+ *    nor by that of the file it leads to.
  */
 import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { readFile, realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 import { lookup } from "mrmime";
+import { AssetsIgnore } from "./AssetsIgnore.ts";
 import type { AssetsConfig } from "./WranglerConfig.ts";
+
+/** Stands for a file that does not exist. */
+const NO_FILE = "none";
 
 /** Answers a request with a file, or resolves to undefined where the module decides. */
 export class Assets {
   readonly #root: string | undefined;
   readonly #config: AssetsConfig;
+  /** What `.assetsignore` said when it was last read, and which file it was. */
+  #ignored = { file: NO_FILE, ignore: new AssetsIgnore("") };
 
   /** A folder that is not there serves nothing. */
   constructor(config: AssetsConfig) {
@@ -62,9 +70,34 @@ export class Assets {
     const plain = join(this.#root, ...names);
     for (const path of [plain, `${plain}.html`, join(plain, "index.html")]) {
       const file = await this.#inside(path);
-      if (file !== undefined) return file;
+      if (file === undefined) continue;
+      const ignore = await this.#ignore();
+      const isIgnored = [path, file].some((each) => ignore.ignores(this.#namesOf(each)));
+      if (!isIgnored) return file; // rule 3
     }
     return undefined;
+  }
+
+  #namesOf(path: string): ReadonlyArray<string> {
+    return path.slice(this.#root!.length).split(sep).filter(Boolean);
+  }
+
+  /** Rejects if the file can't be read: nothing is served on a guess. */
+  async #ignore(): Promise<AssetsIgnore> {
+    const path = join(this.#root!, ".assetsignore");
+    // A build replaces it.
+    const file = await stat(path).then(
+      ({ mtimeMs, size, ino }) => `${mtimeMs} ${size} ${ino}`,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return NO_FILE;
+        throw error;
+      },
+    );
+    if (file !== this.#ignored.file) {
+      const text = file === NO_FILE ? "" : await readFile(path, "utf8");
+      this.#ignored = { file, ignore: new AssetsIgnore(text) };
+    }
+    return this.#ignored.ignore;
   }
 
   async #inside(path: string): Promise<string | undefined> {
@@ -127,10 +160,15 @@ async function answer(request: Request, file: string): Promise<Response> {
     "cache-control": "public, max-age=0, must-revalidate",
     "content-type": contentType(file),
   };
-  if (request.headers.get("if-none-match") === etag)
+  if (hasTag(request.headers.get("if-none-match"), etag))
     return new Response(null, { status: 304, headers });
   return new Response(request.method === "HEAD" ? null : bytes, { headers });
 }
+
+/** Whether `If-None-Match` names the tag, which a proxy that compresses makes weak. */
+const hasTag = (given: string | null, etag: string): boolean =>
+  given !== null &&
+  given.split(",").some((tag) => tag.trim() === "*" || tag.trim().replace(/^W\//, "") === etag);
 
 function contentType(file: string): string {
   const type = lookup(extname(file)) ?? "application/octet-stream";

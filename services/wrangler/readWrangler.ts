@@ -33,6 +33,14 @@ const INSTEAD: Readonly<Record<string, string>> = {
     "import code that you trust with import(), and run any other in a container that you call with fetch",
 };
 
+/** Files of a folder of static files that configure the reference's platform. */
+const UNAPPLIED: Readonly<Record<string, string>> = {
+  _headers:
+    'set headers in the fetch of the module, which gets a path first by "run_worker_first", or in a proxy',
+  _redirects: "answer with Response.redirect in the fetch of the module",
+  "_worker.js": 'name the module by "main"',
+};
+
 /** The file exists but can't be used. `message` says which file, where and why. */
 export class WranglerUnreadable extends Data.TaggedError("WranglerUnreadable")<{
   readonly file: string;
@@ -90,6 +98,9 @@ function readFile(file: string): WranglerConfig {
             `"assets" has no directory, and there is no ${VITE_OUTPUT}: build the page first, or let the Vite dev server serve it`,
           ]
         : []),
+      ...Object.keys(UNAPPLIED)
+        .filter((name) => assets !== undefined && existsSync(join(assets.directory, name)))
+        .map((name) => `"${name}" of the static files is not applied: ${UNAPPLIED[name]!}`),
       ...("env" in config ? [`"env" is ignored: the top level is used`] : []),
     ],
   };

@@ -60,6 +60,21 @@ describe("query in code", () => {
     expect(await said).toContain("The view of all agents, which query() asks, can't be reached");
   });
 
+  it("sees schedules that users' SQL has changed, and those that it can't arm", async () => {
+    const shop = test.agent(Shop, "one");
+    await shop.plan(3600);
+    const rows = () => query(shops, "SELECT due, schedules FROM Shop") as Promise<[{ due: string; schedules: string }]>; // prettier-ignore
+    const [{ due }] = await rows();
+    await shop.replan();
+    const [row] = await rows();
+    expect(row.due).toBe(due);
+    expect(JSON.parse(row.schedules)).toEqual(await shop.schedules());
+    expect(JSON.parse(row.schedules)).toMatchObject([
+      { callback: "clear", payload: "all" },
+      { id: "bad", time: 0 },
+    ]);
+  });
+
   it("in `fetch` sees the writes of the caller's previous request", async () => {
     expect(await (await ask("/sell?shop=one&count=30")).text()).toBe("30");
     expect(await (await ask("/rich?least=30")).json()).toEqual([{ name: "one", sold: 30 }]);

@@ -28,6 +28,16 @@ export class Shop extends Agent<Env, { readonly sold: number }> {
     await this.schedule(seconds, "restock", {});
   }
 
+  replan(): void {
+    this.sql`UPDATE svc_agents_schedules SET callback = 'clear', payload = '"all"'`;
+    this
+      .sql`INSERT INTO svc_agents_schedules (id, callback, type, cron) VALUES ('bad', 'clear', 'cron', 'no cron')`;
+  }
+
+  clear(): void {
+    this.setState({ sold: 0 });
+  }
+
   restock(): void {
     this.setState({ sold: 0 });
   }

@@ -12,6 +12,12 @@ let errors: string[];
 /** Attempts that fail, from the first; the next one works. */
 let failures: number;
 
+/** `Infinity` in place of its name: arguments of calls are JSON. */
+const uncapped = (value: unknown): unknown =>
+  value === undefined
+    ? value
+    : (JSON.parse(JSON.stringify(value), (_, part: unknown) => (part === "Infinity" ? Infinity : part)) as unknown); // prettier-ignore
+
 class Worker extends Agent<unknown, { readonly done: number; readonly tried: number }> {
   override initialState = { done: 0, tried: 0 };
   work(): void {
@@ -21,16 +27,21 @@ class Worker extends Agent<unknown, { readonly done: number; readonly tried: num
     this.setState({ ...this.state, done: this.state.done + 1 });
   }
   plan(...args: unknown[]): Promise<unknown> {
-    return this.schedule(...(args as [never, never]));
+    return this.schedule(...(args.map(uncapped) as [never, never]));
   }
   push(callback: string, payload?: unknown, options?: object): Promise<string> {
-    return this.queue(callback as "work", payload, options);
+    return this.queue(callback as "work", payload, uncapped(options) as object);
   }
   look(): unknown {
     return { ...this.state, schedules: this.getSchedules() };
   }
   cancel(): unknown {
     return this.sql`DELETE FROM svc_agents_schedules`;
+  }
+  /** As releases that did not know better stored an infinite delay. */
+  nullDelays(table: string): void {
+    const retry = JSON.stringify(Uncapped.options.retry);
+    this.ctx.storage.sql.exec(`UPDATE ${table} SET retry_options = ?`, retry);
   }
   drop(): Promise<number> {
     return this.dequeueAll();
@@ -66,6 +77,9 @@ class Worker extends Agent<unknown, { readonly done: number; readonly tried: num
 
 class Patient extends Worker {
   static override options = { retry: { maxAttempts: 5, baseDelayMs: 1_000, maxDelayMs: 60_000 } };
+}
+class Uncapped extends Worker {
+  static override options = { retry: { maxAttempts: 4, baseDelayMs: 1_000, maxDelayMs: Infinity } };
 }
 class Broken extends Worker {
   static override options = { retry: { maxAttempts: 0 } };
@@ -154,6 +168,31 @@ describe.each(JOBS)("%s", (name, start) => {
     }
     // Not the defaults' 3,000 ms at most.
     expect(most).toBeGreaterThan(3_000);
+  });
+
+  test.each([
+    ["its own options", false],
+    ["the class's options", true],
+  ])("waits longer each time where maxDelayMs is Infinity, by %s", async (_by, isClass) => {
+    await fresh(isClass ? { Uncapped } : { Worker });
+    await start(isClass ? undefined : { ...Uncapped.options.retry, maxDelayMs: "Infinity" });
+    expect(JSON.stringify(await call("look"))).not.toContain("null");
+    await rig.pass(60_000);
+    expect(attempts).toHaveLength(4);
+    // Three waits at one instant have a chance of 1 in 10^10.
+    expect(Math.max(...gaps())).toBeGreaterThan(0);
+    // The letter can be read, so that it can be redriven.
+    expect(rig.dead).toMatchObject([{ payload: { p: 1 }, reason: "Error: failure 4" }]);
+  });
+
+  test("has no cap where its stored one is null", async () => {
+    await start({ maxAttempts: 4, baseDelayMs: 60_000, maxDelayMs: 60_000 });
+    await call("nullDelays", name === "a schedule" ? "svc_agents_schedules" : "svc_agents_queue");
+    rig.kill();
+    await rig.startHost();
+    await rig.pass(120_000);
+    expect(attempts).toHaveLength(4);
+    expect(rig.dead).toMatchObject([{ payload: { p: 1 }, reason: "Error: failure 4" }]);
   });
 
   test("keeps its failed attempts on the next host", async () => {

@@ -52,6 +52,21 @@ describe("an expression", () => {
     ["@yearly", "@yearly", "2026-01-01T00:00:00.000Z"],
     ["@annually", "@annually", "2026-01-01T00:00:00.000Z"],
     ["a leap day", "0 0 29 2 *", "2028-02-29T00:00:00.000Z"],
+    ["names in capitals", "@WEEKLY", "2025-01-05T00:00:00.000Z"],
+    ["every day of the month is `*`", "0 9 1-31 * 1", "2025-01-06T09:00:00.000Z"],
+    ["every day, by a step of one", "0 9 */1 2 1", "2025-02-03T09:00:00.000Z"],
+    ["every weekday is `*`", "0 9 7 * 0-6", "2025-01-07T09:00:00.000Z"],
+    ["every weekday, from Monday on", "0 9 7 * 1-7", "2025-01-07T09:00:00.000Z"],
+    ["every weekday, in a list", "0 9 7 * SUN-WED,4-6", "2025-01-07T09:00:00.000Z"],
+    ["a step of two is a restriction", "0 9 */2 * 4", "2025-01-01T09:00:00.000Z"],
+    ["Sunday by both numbers", "0 0 * * 0,7", "2025-01-05T00:00:00.000Z"],
+    ["Sunday by name and number", "0 0 * * SUN,0", "2025-01-05T00:00:00.000Z"],
+    ["a range to Sunday, and Sunday", "0 0 * * 6-7,0", "2025-01-04T00:00:00.000Z"],
+    ["a range to Sunday by name", "0 0 * * SAT-SUN", "2025-01-04T00:00:00.000Z"],
+    ["a range of one name", "0 0 * * SUN-SUN", "2025-01-05T00:00:00.000Z"],
+    ["a step and a number of it", "*/15,45 * * * *", "2025-01-01T00:15:00.000Z"],
+    ["a range and a number of it", "1-5,5 4 * * *", "2025-01-01T04:01:00.000Z"],
+    ["names in a list, one of them twice", "0 0 1 MAR,APR,MAR *", "2025-03-01T00:00:00.000Z"],
     ["blanks around and between", "  0   0 2 *  * ", "2025-01-02T00:00:00.000Z"],
   ])("%s", (_name, expression, expected) => {
     expect(nextOf(expression, "2025-01-01T00:00:30.500Z")).toBe(expected);
@@ -59,7 +74,8 @@ describe("an expression", () => {
 
   test.each([
     "", "* * * *", "* * * * * * *", "a b c d e", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *",
-    "* * * * 8", "*/0 * * * *", "5-1 * * * *", "H * * * *", "@reboot", "0 0 30 2 *", "0 0 31 4,6 *",
+    "* * * * 8", "*/0 * * * *", "5-1 * * * *", "H * * * *", "@reboot",
+    "0 0 30 2 *", "0 0 31 4,6 *", "1,H * * * *", "1,,2 * * * *", "1, * * * *", "1,60 * * * *", "0 0 * * 0,8",
   ])("`%s` is refused, with the expression in the message", (expression) => {
     expect(() => next(expression, 0, undefined)).toThrow(`"${expression}" is not a cron expression`);
   }); // prettier-ignore

@@ -179,6 +179,18 @@ describe("a hung interval", () => {
     expect(began).toEqual([10, 22, 34]);
   });
 
+  test("is never declared hung with a timeout of 0", async () => {
+    class Patient extends Worker {
+      static override options = { hungScheduleTimeoutSeconds: 0 };
+    }
+    rig = await JobRig.make({ Patient }, { startMs: START_MS });
+    onTick = () => wait(60_000);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(150);
+    expect(began).toEqual([10, 80, 150]);
+    expect(rig.jobEvents).not.toContain("schedule:hung");
+  });
+
   test("keeps what it wrote before it hung, and a later run's failure does not undo it", async () => {
     onTick = () => (began.length === 1 ? wait(HOUR_MS) : undefined);
     await plan("tick", { intervalSeconds: 10 });

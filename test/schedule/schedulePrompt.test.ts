@@ -135,6 +135,12 @@ describe("scheduleFrom", () => {
     ["2040-05-06T07:08", "2040-05-06T07:08:00Z"],
     ["2040-05-06T07:08:09.5", "2040-05-06T07:08:10Z"],
     ["2040-05-06", "2040-05-06T00:00:00Z"],
+    ["2040-05-06 07:08", "2040-05-06T07:08:00Z"],
+    ["2040-05-06 07:08:09 UTC", "2040-05-06T07:08:09Z"],
+    ["2040-05-06t07:08:09z", "2040-05-06T07:08:09Z"],
+    ["2040-05-06 07:08:09-0330", "2040-05-06T10:38:09Z"],
+    ["2040-05-06T07:08+02", "2040-05-06T05:08:00Z"],
+    ["Sun, 06 May 2040 07:08:09 GMT", "2040-05-06T07:08:09Z"],
   ])("reads the date %s as UTC unless it has a zone", async (date, instant) => {
     const agent = await reminder();
     const id = await agent.from({ description: "x", when: { type: "scheduled", date } }, "notify");
@@ -143,7 +149,8 @@ describe("scheduleFrom", () => {
   test("refuses an invalid date and a missing callback", async () => {
     const agent = await reminder();
     const of = (date: string) => ({ description: "x", when: { type: "scheduled", date } }) as const;
-    await expect(agent.from(of("soon"))).rejects.toThrow('"soon" is not an ISO 8601 date');
+    for (const date of ["soon", "5", "foo 5", "tomorrow at 5", "next Friday 17", "2040-02-30", "Jan 31 2040 09:00"])
+      await expect(agent.from(of(date))).rejects.toThrow(`"${date}" is not an ISO 8601 date`); // prettier-ignore
     await expect(agent.from(of("2040-01-01T00:00:00Z"), "missing")).rejects.toThrow(
       'Unknown scheduled callback "missing"',
     );

@@ -361,6 +361,14 @@ describe("invalid rows affect only their own schedule", () => {
     expect(rig.log.lines.filter(({ message }) => message.includes("aborted"))).toEqual([]);
   }); // prettier-ignore
 
+  test.each(["-9e999", "-1e307", "-1e12"])("a time of %s is due at once, once", async (time) => {
+    await insert("callback, type, time", `'tick', 'scheduled', ${time}`);
+    await elsewhere();
+    await rig.pass(HOUR_MS);
+    expect(ran.map(([what]) => what)).toEqual(["tick undefined"]);
+    expect([await sql("SELECT * FROM svc_agents_schedules"), rig.broker.deadLetters.all()]).toEqual([[], []]); // prettier-ignore
+  });
+
   test("a row that was not armed is armed once repaired", async () => {
     await insert("callback, type, intervalSeconds", "'tick', 'interval', 0");
     await sql("CREATE TABLE x (y)");

@@ -82,6 +82,13 @@ describe("the hand-written check of an envelope's head", () => {
     expect(decodeEnvelope(encodeEnvelope(older)).head).toEqual(older);
   });
 
+  it("reads a job's delay that an older release stored as null, as one without end", () => {
+    const retry = { maxAttempts: 3, baseDelayMs: 100, maxDelayMs: Infinity };
+    const job = { kind: "queue", key: "queue:1", retry } as const;
+    const { head: read } = decodeEnvelope(encodeEnvelope({ key: "queue:1", kind: "queue", time: 1, job })); // prettier-ignore
+    expect(read.job?.retry).toEqual({ ...retry, maxDelayMs: Number.MAX_SAFE_INTEGER });
+  });
+
   it("leaves other values to the schema", () => {
     const replayGuarded = { ...USUAL, alsoKeys: ["github:replay:0"] };
     expect(isPlainHead(replayGuarded)).toBe(false);

@@ -39,6 +39,24 @@ describe("structured text", () => {
     expect(Object.keys(copied)).toEqual([]);
   });
 
+  it.each(["toString", "constructor", "hasOwnProperty", "__proto__", "Custom"])(
+    "preserves an error that is named %s as an Error",
+    (name) => {
+      const copied = copy(Object.assign(new Error("m"), { name })) as Error;
+      expect([copied instanceof Error, copied.name, copied.message]).toEqual([true, "Error", "m"]);
+      // As it was written once.
+      const stored = decodeStructured(JSON.stringify([1, ["error", name, "m", null]]));
+      expect([stored instanceof Error, (stored as Error).message]).toEqual([true, "m"]);
+    },
+  );
+
+  it("preserves an error whose message is no text, and a map whose key has no text", () => {
+    const error = Object.assign(new Error("m"), { message: 5n });
+    expect((copy(error) as Error).message).toBe("5");
+    const map = copy(new Map([[Object.create(null), 1]])) as Map<object, number>;
+    expect([...map]).toEqual([[{}, 1]]);
+  });
+
   it("handles a depth that would overflow the stack", () => {
     let value: unknown = "deep";
     for (let i = 0; i < 50_000; i++) value = [value];

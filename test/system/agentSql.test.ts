@@ -74,6 +74,11 @@ class SqlAgent extends Agent<Env> {
       blob: [
         ...(sql.exec("SELECT ? AS b", new Uint8Array([1, 2]).buffer).one()["b"] as Uint8Array),
       ],
+      views: [
+        new Uint16Array([1, 2]),
+        new DataView(new ArrayBuffer(4), 1, 2),
+        Buffer.from("ab"),
+      ].map((view) => this.sql<{ hex: string }>`SELECT hex(${view}) AS hex`[0]!.hex),
       several,
       wrong,
     };
@@ -235,6 +240,7 @@ describe("ctx.storage", () => {
       ],
       written: 2,
       blob: [1, 2],
+      views: ["01000200", "0000", "6162"],
       several: "Expected exactly one result from SQL query, but got more",
       wrong: 'near "nothing": syntax error at offset 7: SQLITE_ERROR',
     });

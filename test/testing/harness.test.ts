@@ -44,6 +44,26 @@ describe("incoming requests", () => {
     ]);
   });
 
+  it.each(["ada@example.com", "a:b", "a+b", "(x)!", "50%25"])(
+    "of a client reach the agent of the name that the test uses: %s",
+    async (name) => {
+      const test = await start();
+      const client = await test.connect(NoteAgent, name);
+      await client.call("note", ["one"]);
+      expect(await test.agent(NoteAgent, name).state()).toEqual({ notes: ["one"] });
+    },
+  );
+
+  it.each(["a b", "ü", "acme/site", "a?b", "sub"])(
+    "can't come from a client to an agent whose name no URL has: %s",
+    async (name) => {
+      const test = await start();
+      await expect(test.connect(NoteAgent, name)).rejects.toThrow(
+        `Cannot build an Agent path for root Agent name ${JSON.stringify(name)}`,
+      );
+    },
+  );
+
   it("let code under test see its webhook, and keep a client of a class with signed webhooks outside", async () => {
     class AskedAgent extends Agent {
       override onRequest(): Response {

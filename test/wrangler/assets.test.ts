@@ -52,6 +52,35 @@ describe("static files of a module", () => {
     },
   );
 
+  it.each(["*", 'W/"other", W/ETAG', '"other",ETAG'])("save the body for If-None-Match %s", async (tags) => {
+    const etag = (await assets().before(get("/app.js")))!.headers.get("etag")!;
+    const headers = { "if-none-match": tags.replace("ETAG", etag) };
+    expect((await assets().before(get("/app.js", headers)))!.status).toBe(304);
+    const other = await assets().before(get("/app.js", { "if-none-match": `"x", ${etag}x` }));
+    expect(other!.status).toBe(200);
+  }); // prettier-ignore
+
+  it.each(["_headers", "_redirects", "_worker.js"])("do not include %s", async (name) => {
+    writeFileSync(join(root, "public", name), "x");
+    expect(await assets().before(get(`/${name}`))).toBeUndefined();
+    writeFileSync(join(root, "public/docs", name), "x");
+    expect(await text(await assets().before(get(`/docs/${name}`)))).toBe("x");
+  });
+
+  it("do not include what .assetsignore names, also after it changes", async () => {
+    writeFileSync(join(root, "public/secret.json"), "secret");
+    symlinkSync(join(root, "public/secret.json"), join(root, "public/alias.json"));
+    const all = assets();
+    expect(await text(await all.before(get("/secret.json")))).toBe("secret");
+    writeFileSync(join(root, "public/.assetsignore"), "# sources\nsecret.*\n/about.html\n");
+    for (const path of ["/secret.json", "/alias.json", "/about", "/about.html", "/.assetsignore"])
+      expect([path, await all.before(get(path))]).toEqual([path, undefined]);
+    expect((await all.fetch("http://localhost/secret.json")).status).toBe(404);
+    expect(await text(await all.before(get("/")))).toBe("<p>index");
+    rmSync(join(root, "public/.assetsignore"));
+    expect(await text(await all.before(get("/secret.json")))).toBe("secret");
+  });
+
   it("leave a POST, and a path without a file, to the module", async () => {
     const post = new Request("http://localhost/app.js", { method: "POST", body: "x" });
     expect(await assets().before(post)).toBeUndefined();

@@ -84,6 +84,18 @@ describe("the configuration file beside a module", () => {
     ]);
   });
 
+  it("reports files of the static files that are not applied", () => {
+    write("wrangler.json", '{ "assets": { "directory": "public" } }');
+    write("public/_headers", "/*\n  x-frame-options: DENY");
+    write("public/_redirects", "/a /b 301");
+    expect(readWrangler(folder)!.notes).toEqual([
+      expect.stringMatching(/^"_headers" of the static files is not applied: set headers in/),
+      expect.stringMatching(
+        /^"_redirects" of the static files is not applied: .*Response\.redirect/,
+      ),
+    ]);
+  });
+
   it.each([
     ["wrangler.jsonc", '{\n  "main": }', /wrangler\.jsonc can't be read: ValueExpected in line 2/],
     ["wrangler.json", "[]", /holds no object/],
