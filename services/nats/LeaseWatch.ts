@@ -12,12 +12,13 @@
  *    The stream's time is that of the round's messages: a listed lease is as old as its message. In
  *    a bucket where nobody renews, time stands still until the next claim or renewal there.
  */
-import type { Msg, Subscription } from "@nats-io/nats-core";
+import type { Msg } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { LeaseBucket } from "./layout/leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 /** Short compared with a lease's usual TTL of five seconds; one message a second costs nothing. */
@@ -117,11 +118,9 @@ export class LeaseWatch {
       endUnlisted();
       this.endStale();
     };
-    const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
-      callback: (error, message) => {
-        if (error === null) round.guard(() => receive(message));
-        else round.end(String(error));
-      },
+    const subscription = subscribe(this.nats.connection.client, inbox, (error, message) => {
+      if (error === null) receive(message);
+      else round.end(String(error));
     });
     try {
       const info = await this.createConsumer(inbox);
@@ -211,16 +210,5 @@ class Round {
 
   heard(): void {
     this.heardMs = performance.now();
-  }
-
-  /** A throw would silently end the client's read loop. It is made fatal instead. */
-  guard(f: () => void): void {
-    try {
-      f();
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
   }
 }

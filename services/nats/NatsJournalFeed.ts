@@ -24,6 +24,7 @@ import { resolveClaimCheck } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
 
 /**
  * A published message is stored milliseconds later, or never. The first retry; the pause doubles.
@@ -107,11 +108,9 @@ class Feed {
   /** Subscribes, and finds the end of the stream. Rejects with `BrokerUnavailable`. */
   async begin(): Promise<void> {
     const { nats, signal } = this;
-    const subscription = nats.connection.client.subscribe(this.subject, {
-      callback: () => {
-        this.triggered = true;
-        this.wake?.();
-      },
+    const subscription = subscribe(nats.connection.client, this.subject, () => {
+      this.triggered = true;
+      this.wake?.();
     });
     const stop = (): void => {
       subscription.unsubscribe();

@@ -1,0 +1,47 @@
+/**
+ * Inputs in a shard's inbox that no release writes, or that were damaged: they cost no other input
+ * its delivery, and the process reads on.
+ */
+import { describe, expect, it } from "vitest";
+import { agentId, type ShardId } from "../../schemas/Address.ts";
+import { decodeFrame, encodeFrame } from "../../schemas/Frame.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
+import { message } from "../conformance/Backend.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { useNats } from "./useNats.ts";
+
+const SHARD = 0 as ShardId;
+/** A place behind the checksum of a frame. */
+const IN_HEAD = 40;
+
+function damaged(frame: Uint8Array): Uint8Array {
+  const copy = Uint8Array.from(frame);
+  copy[IN_HEAD]! ^= 1;
+  return copy;
+}
+
+const CHECK = { blob: "inbox/A/a/1", bytes: 3 };
+
+describe("an input in place of which there is", () => {
+  const used = useNats();
+
+  it.each<[string, Uint8Array]>([
+    ["a damaged claim check", damaged(encodeFrame({ claim: CHECK }))],
+  ])("%s is delivered as it is, and so are those behind it", async (name, data) => {
+    const nats = await used.open(new Subjects(name.replaceAll(" ", "-")), { shards: 1 });
+    const got: Array<string | Uint8Array> = [];
+    const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
+    const consumer = await inbox.consume(SHARD, ({ data: bytes, ack }) => {
+      got.push(got.length === 0 ? bytes : String(decodeFrame(bytes).head["id"]));
+      ack();
+    });
+    const subject = nats.subjects.inbox(SHARD, agentId("A", "a"));
+    await nats.publisher.publish(subject, data);
+    await nats.publisher.publish(subject, message("behind"));
+    await pollUntil("both have come", () => got.length === 2 || { done: false, saw: got });
+    expect(got).toEqual([data, "behind"]);
+    await consumer.stop();
+  });
+});
