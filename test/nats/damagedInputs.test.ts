@@ -29,6 +29,11 @@ describe("an input in place of which there is", () => {
 
   it.each<[string, Uint8Array]>([
     ["a damaged claim check", damaged(encodeFrame({ claim: CHECK }))],
+    ["a claim check of nothing", encodeFrame({ claim: null })],
+    ["a claim check without a name", encodeFrame({ claim: { bytes: 3 } })],
+    ["a claim check with a number for a name", encodeFrame({ claim: { ...CHECK, blob: 5 } })],
+    ["a claim check without a size", encodeFrame({ claim: { blob: CHECK.blob } })],
+    ["a claim check whose blob is gone", encodeFrame({ claim: CHECK })],
   ])("%s is delivered as it is, and so are those behind it", async (name, data) => {
     const nats = await used.open(new Subjects(name.replaceAll(" ", "-")), { shards: 1 });
     const got: Array<string | Uint8Array> = [];
