@@ -47,6 +47,7 @@ export class LeaseWatch {
   /** When the newest message was stored, and the time of the last check for stale leases. */
   private newestMs = 0;
   private lookedMs = 0;
+  private hasSkipped = false;
 
   constructor(
     private readonly nats: NatsShape,
@@ -108,11 +109,14 @@ export class LeaseWatch {
       expected++;
       const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
       const key = leaseKey(message.subject, this.bucket.prefix);
-      unlisted.delete(key);
       const value = isLive({ header }) ? message.string() : undefined;
       behind = Number(numbers.at(-1));
       this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
-      this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
+      if (key === undefined) this.skipped(message.subject);
+      else {
+        unlisted.delete(key);
+        this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
+      }
       if (left > 0 && --left === 0) listed();
       if (left > 0) return;
       endUnlisted();
@@ -155,6 +159,13 @@ export class LeaseWatch {
         inactive_threshold: ABANDONED_MS * NANOS_PER_MS,
       },
     });
+  }
+
+  /** One line for the watch: whoever publishes such a message may publish more of them. */
+  private skipped(subject: string): void {
+    if (this.hasSkipped) return;
+    this.hasSkipped = true;
+    this.nats.connection.log("warn", "a lease without a readable key is ignored", { subject });
   }
 
   /** Rule 3. Runs once per heartbeat of the stream's time, because every renewal arrives here. */

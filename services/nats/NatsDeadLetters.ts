@@ -18,6 +18,7 @@ import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claim
 import { ApiRefusal, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
+import { readAddress } from "./readAddress.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {
@@ -56,8 +57,10 @@ async function* list(
   try {
     for await (const found of nats.reader.messages(dead, nats.subjects.deadOf(className), {
       fromSeq: 1,
-    }))
-      yield await toLetter(nats, blobs, found);
+    })) {
+      const letter = await toLetter(nats, blobs, found);
+      if (letter !== undefined) yield letter;
+    }
   } catch (error) {
     throw unavailable(error);
   }
@@ -67,8 +70,9 @@ async function toLetter(
   nats: NatsShape,
   blobs: BlobsShape,
   { seq, subject, data }: StoredMessage,
-): Promise<StoredDeadLetter> {
-  const id = nats.subjects.addressOf(subject);
+): Promise<StoredDeadLetter | undefined> {
+  const id = readAddress(nats, subject);
+  if (id === undefined) return undefined;
   try {
     return { seq, id, data: await resolveClaimCheck(blobs, data) };
   } catch (error) {

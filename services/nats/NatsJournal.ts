@@ -43,6 +43,7 @@ import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
+import { readAddress } from "./readAddress.ts";
 
 export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShape {
   return {
@@ -309,7 +310,8 @@ async function* list(
       // An agent that was created between two pages shifts the rest by one: listed already.
       if (subject <= after) continue;
       after = subject;
-      yield { id: nats.subjects.addressOf(subject), events };
+      const id = readAddress(nats, subject);
+      if (id !== undefined) yield { id, events };
     }
     offset += found.length;
     if (found.length === 0 || offset >= (page.total ?? 0)) return;

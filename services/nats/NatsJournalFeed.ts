@@ -25,6 +25,7 @@ import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { subscribe } from "./client/subscribe.ts";
+import { readAddress } from "./readAddress.ts";
 
 /**
  * A published message is stored milliseconds later, or never. The first retry; the pause doubles.
@@ -156,8 +157,11 @@ class Feed {
     const stored = nats.reader.messages(this.stream, this.subject, { fromSeq: from });
     for await (const { seq, subject, storedMs, data } of stored) {
       if (this.signal.aborted) break;
-      const event = { seq, storedMs, data: await resolveClaimCheck(this.blobs, data) };
-      await this.handler(nats.subjects.addressOf(subject), event);
+      const id = readAddress(nats, subject);
+      if (id !== undefined) {
+        const event = { seq, storedMs, data: await resolveClaimCheck(this.blobs, data) };
+        await this.handler(id, event);
+      }
       this.nextSeq = seq + 1;
     }
     return this.nextSeq > from;

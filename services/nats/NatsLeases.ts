@@ -120,7 +120,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       if (
         found === undefined ||
         !isLive(found) ||
-        leaseOf(found, buckets.of(lease.key).prefix).epoch !== lease.epoch
+        leaseOf(found, lease.key).epoch !== lease.epoch
       ) {
         held.delete(lease.key);
         return { _tag: "Lost" };
@@ -135,17 +135,18 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     { stream, prefix, filter }: LeaseBucket,
     keyPrefix: string,
   ): Promise<Lease[]> => {
-    // By subject: a lease that is renewed while the bucket is read comes a second time.
-    const last = new Map<string, StoredMessage>();
+    // A lease that is renewed while the bucket is read comes a second time.
+    const last = new Map<string, StoredMessage>(); // by key
     let newestMs = 0;
     for await (const found of nats.reader.messages(stream, filter, { fromSeq: 1 })) {
       newestMs = Math.max(newestMs, found.storedMs);
-      if (leaseKey(found.subject, prefix).startsWith(keyPrefix)) last.set(found.subject, found);
+      const key = leaseKey(found.subject, prefix);
+      if (key?.startsWith(keyPrefix) === true) last.set(key, found);
     }
-    return [...last.values()]
-      .filter(isLive)
-      .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
-      .map((found) => leaseOf(found, prefix));
+    return [...last]
+      .filter(([, found]) => isLive(found))
+      .filter(([, { storedMs }]) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
+      .map(([key, found]) => leaseOf(found, key));
   };
 
   return {
