@@ -12,9 +12,12 @@
  *    marker is stored. A renewal later than the TTL can still be wiped after its ack; the watch and
  *    the next renewal detect that.
  *
+ * 5. The sequences of renewals are kept here, by key: only the process that claimed a lease can
+ *    renew it. A renewal that learns late that its lease is lost may find a later claim of the key
+ *    here, by `supersede` or after a release, and leaves it alone.
+ *
  * Each write carries a unique mark, by which a write whose ack was lost is recognised when it is
- * read back. The sequences of renewals are kept here, by key: only the process that claimed a lease
- * can renew it.
+ * read back.
  */
 import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -122,7 +125,8 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
         !isLive(found) ||
         leaseOf(found, lease.key).epoch !== lease.epoch
       ) {
-        held.delete(lease.key);
+        // Rule 5.
+        if (held.get(lease.key) === mine) held.delete(lease.key);
         return { _tag: "Lost" };
       }
       mine.revision = found.seq;
