@@ -5,8 +5,8 @@
  * 1. The view is in the host's own folder, and is removed when the host starts: an agent that was
  *    erased while the host was away is not in it.
  * 2. An erasure is brought into the view of a thread that runs; otherwise the view is removed.
- * 3. A thread that ends by itself (a statement took all its memory) fails what it was asked. The
- *    next question starts another.
+ * 3. A thread that ends by itself (a statement took all its memory), or that could not connect,
+ *    fails what it was asked. The next question starts another.
  * 4. With each question the thread receives what the events that the host has stored since the last
  *    one change (`OwnEvents`). That is kept only while a thread runs.
  */
@@ -61,6 +61,10 @@ export function joinQueries(
     worker.on("message", (said: FromThread) => {
       asked.get(said.id)?.resolve(said);
       asked.delete(said.id);
+      if (said.unopened !== true) return;
+      // Rule 3.
+      if (running?.worker === worker) stopKeeping();
+      if (asked.size === 0) void worker.terminate();
     });
     const settled = ended.then((why) => {
       if (running?.worker === worker) stopKeeping();
