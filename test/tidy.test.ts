@@ -126,6 +126,7 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["nothing is cited", "core/a/A.ts", "/**\n * 1. One (`A`, 3).\n */", /header of A has no rule 3/],
   ["no retired word", "core/a/A.ts", "const out = new WebhookOut();", /"WebhookOut" is retired: PendingWebhook/],
   ["no retired word", "services/host/A.ts", "this.sendParcels();", /a batch of requests/],
+  ["subscriptions", "services/nats/A.ts", 'nats.connection.client.subscribe("x", {});', /guards the read loop/],
 ]; // prettier-ignore
 
 /** What must pass: the same words where they mean nothing bad. */

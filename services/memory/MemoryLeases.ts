@@ -1,35 +1,67 @@
 /**
- * Leases in memory: `LeaseStore` as one connection uses it. A watch lists the leases again after a
- * lost connection, and reports what has changed meanwhile.
+ * Leases in memory: `LeaseStore` as one process uses it over its connection. Only the process that
+ * claimed a lease can renew it, as in `NatsLeases`. A watch lists the leases again after a lost
+ * connection, and reports what has changed meanwhile.
  */
 import * as Layer from "effect/Layer";
-import { Leases, type LeaseChange, type LeasesShape } from "../../core/lease/Leases.ts";
+import {
+  Leases,
+  type ClaimResult,
+  type Lease,
+  type LeaseChange,
+  type LeasesShape,
+} from "../../core/lease/Leases.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 
 export function makeMemoryLeases(connection: MemoryConnection): LeasesShape {
   const { leases, leaseTtlMs } = connection.broker;
+  /** By key: the last lease that this process has claimed and not found lost. */
+  const held = new Map<string, Lease>();
+  const claimed = (lease: Lease | undefined): ClaimResult => {
+    if (lease === undefined) return { _tag: "Held" };
+    held.set(lease.key, lease);
+    return { _tag: "Claimed", lease };
+  };
+  /** The claim that the lease is of; undefined when this process has lost it. */
+  const mineOf = ({ key, epoch }: Lease): Lease | undefined => {
+    const mine = held.get(key);
+    return mine?.epoch === epoch ? mine : undefined;
+  };
+  /** The key may be held by a later claim of this process. */
+  const forget = (mine: Lease): void => {
+    if (held.get(mine.key) === mine) held.delete(mine.key);
+  };
   return {
     ttlMs: leaseTtlMs,
     claim: async (key, value) => {
       await connection.operation("claim", key);
-      const lease = leases.claim(key, value);
-      return lease === undefined ? { _tag: "Held" } : { _tag: "Claimed", lease };
+      return claimed(leases.claim(key, value));
     },
     renew: async (lease, value) => {
+      const mine = mineOf(lease);
+      if (mine === undefined) return { _tag: "Lost" };
       await connection.operation("renew", lease.key);
-      return { _tag: leases.renew(lease, value ?? lease.value) ? "Renewed" : "Lost" };
+      if (leases.renew(lease, value ?? lease.value)) return { _tag: "Renewed" };
+      forget(mine);
+      return { _tag: "Lost" };
     },
     supersede: async (lease, value) => {
+      const mine = mineOf(lease);
+      if (mine === undefined) return { _tag: "Held" };
       await connection.operation("supersede", lease.key);
       const next = leases.supersede(lease, value);
-      return next === undefined ? { _tag: "Held" } : { _tag: "Claimed", lease: next };
+      if (next === undefined) forget(mine);
+      return claimed(next);
     },
     release: async (lease) => {
+      const mine = mineOf(lease);
+      if (mine === undefined) return;
       // Best effort: a lease that cannot be released now expires.
       await connection.operation("release", lease.key).then(
         () => leases.release(lease),
         () => undefined,
       );
+      forget(mine);
     },
     watch: (onChange, signal) => watch(connection, onChange, signal),
     list: async (prefix) => {

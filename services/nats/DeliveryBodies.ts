@@ -12,7 +12,7 @@ import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
-import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 
 /** How long after an ack the stream is checked for the message, and how many times. */
 const BODY_CHECK_MS = 1_000;
@@ -44,7 +44,8 @@ export class DeliveryBodies {
   deliver(delivery: Delivery): void {
     if (this.options.signal.aborted) return;
     if (this.waiting !== undefined) this.waiting.push(delivery);
-    else if (readClaimCheck(delivery.data) === undefined) this.options.deliver(delivery);
+    // A damaged claim check names no body: the host treats the input as corrupt.
+    else if (findClaimCheck(delivery.data) === undefined) this.options.deliver(delivery);
     else {
       this.waiting = [delivery];
       void this.deliverWaiting(this.waiting);
@@ -66,7 +67,7 @@ export class DeliveryBodies {
       try {
         return await resolveClaimCheck(this.blobs, delivery.data);
       } catch (error) {
-        // A claim check has no envelope: the host treats the input as corrupt.
+        // Its body is lost. A claim check has no envelope: the host treats the input as corrupt.
         if (error instanceof CorruptFrame) break;
         await retryPause(this.nats.connection, attempt, signal);
       }

@@ -19,6 +19,7 @@ import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { plain } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 const CONSUMER = "due-relay";
@@ -116,9 +117,9 @@ export class DueRelay {
       storing.push(this.store(inboxPublishers[group]!, message, signal));
       if (storing.length === PULL_MESSAGES) end();
     };
-    const subscription = connection.client.subscribe(inbox, {
-      callback: (error, message) => (error === null ? receive(message) : end(error)),
-    });
+    const subscription = subscribe(connection.client, inbox, (error, message) =>
+      error === null ? receive(message) : end(error),
+    );
     const offChange = connection.onChange(() => end(new Error("the connection was lost")));
     const silence = setTimeout(() => end(new Error("the broker is silent")), SILENCE_MAX_MS);
     const onAbort = (): void => end();

@@ -12,12 +12,13 @@
  *    The stream's time is that of the round's messages: a listed lease is as old as its message. In
  *    a bucket where nobody renews, time stands still until the next claim or renewal there.
  */
-import type { Msg, Subscription } from "@nats-io/nats-core";
+import type { Msg } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { LeaseBucket } from "./layout/leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 /** Short compared with a lease's usual TTL of five seconds; one message a second costs nothing. */
@@ -46,6 +47,7 @@ export class LeaseWatch {
   /** When the newest message was stored, and the time of the last check for stale leases. */
   private newestMs = 0;
   private lookedMs = 0;
+  private hasSkipped = false;
 
   constructor(
     private readonly nats: NatsShape,
@@ -107,21 +109,22 @@ export class LeaseWatch {
       expected++;
       const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
       const key = leaseKey(message.subject, this.bucket.prefix);
-      unlisted.delete(key);
       const value = isLive({ header }) ? message.string() : undefined;
       behind = Number(numbers.at(-1));
       this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
-      this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
+      if (key === undefined) this.skipped(message.subject);
+      else {
+        unlisted.delete(key);
+        this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
+      }
       if (left > 0 && --left === 0) listed();
       if (left > 0) return;
       endUnlisted();
       this.endStale();
     };
-    const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
-      callback: (error, message) => {
-        if (error === null) round.guard(() => receive(message));
-        else round.end(String(error));
-      },
+    const subscription = subscribe(this.nats.connection.client, inbox, (error, message) => {
+      if (error === null) receive(message);
+      else round.end(String(error));
     });
     try {
       const info = await this.createConsumer(inbox);
@@ -156,6 +159,13 @@ export class LeaseWatch {
         inactive_threshold: ABANDONED_MS * NANOS_PER_MS,
       },
     });
+  }
+
+  /** One line for the watch: whoever publishes such a message may publish more of them. */
+  private skipped(subject: string): void {
+    if (this.hasSkipped) return;
+    this.hasSkipped = true;
+    this.nats.connection.log("warn", "a lease without a readable key is ignored", { subject });
   }
 
   /** Rule 3. Runs once per heartbeat of the stream's time, because every renewal arrives here. */
@@ -211,16 +221,5 @@ class Round {
 
   heard(): void {
     this.heardMs = performance.now();
-  }
-
-  /** A throw would silently end the client's read loop. It is made fatal instead. */
-  guard(f: () => void): void {
-    try {
-      f();
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
   }
 }

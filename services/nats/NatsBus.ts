@@ -11,11 +11,13 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
+import type { Msg } from "@nats-io/nats-core";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { InProcessListeners } from "./InProcessListeners.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
+import { subscribe } from "./client/subscribe.ts";
 
 export function makeNatsBus(nats: NatsShape): BusShape {
   const { connection, subjects, answers, callers } = nats;
@@ -50,27 +52,24 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       const alone = options?.alone === true;
       const removeListener = alone ? listeners.add(subject, handler) : undefined;
       const separateRequests: SeparateRequests = new Map();
-      const subscription = client.subscribe(subject, {
-        ...(options?.queue === undefined ? {} : { queue: options.queue }),
-        callback: (error, message) => {
-          if (error !== null) {
-            connection.log("error", "a subscription has ended", { subject, error: String(error) });
-            return;
-          }
-          try {
-            const reply = message.reply === "" ? undefined : message.reply;
-            // An offer comes before the answer to the request that it names.
-            if (alone && reply !== undefined)
-              rest.batcher.countSeparate(subject, reply, separateRequests);
-            handler({ subject: message.subject, data: plain(message.data), reply });
-          } catch (thrown) {
-            // A throw here would silently end the client's read loop. It is made fatal instead.
-            queueMicrotask(() => {
-              throw thrown;
-            });
-          }
-        },
-      });
+      const receive = (error: Error | null, message: Msg): void => {
+        if (error !== null) {
+          connection.log("error", "a subscription has ended", { subject, error: String(error) });
+          return;
+        }
+        const reply = message.reply === "" ? undefined : message.reply;
+        // An offer comes before the answer to the request that it names.
+        if (alone && reply !== undefined)
+          rest.batcher.countSeparate(subject, reply, separateRequests);
+        handler({ subject: message.subject, data: plain(message.data), reply });
+      };
+      const queue = options?.queue;
+      const subscription = subscribe(
+        client,
+        subject,
+        receive,
+        queue === undefined ? {} : { queue },
+      );
       return async () => {
         removeListener?.();
         if (subscription.isClosed()) return;

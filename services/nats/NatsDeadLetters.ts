@@ -14,10 +14,11 @@ import {
 } from "../../core/dead/DeadLetters.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { findClaimCheck, newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import { ApiRefusal, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
+import { readAddress } from "./readAddress.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {
@@ -56,8 +57,10 @@ async function* list(
   try {
     for await (const found of nats.reader.messages(dead, nats.subjects.deadOf(className), {
       fromSeq: 1,
-    }))
-      yield await toLetter(nats, blobs, found);
+    })) {
+      const letter = await toLetter(nats, blobs, found);
+      if (letter !== undefined) yield letter;
+    }
   } catch (error) {
     throw unavailable(error);
   }
@@ -67,8 +70,9 @@ async function toLetter(
   nats: NatsShape,
   blobs: BlobsShape,
   { seq, subject, data }: StoredMessage,
-): Promise<StoredDeadLetter> {
-  const id = nats.subjects.addressOf(subject);
+): Promise<StoredDeadLetter | undefined> {
+  const id = readAddress(nats, subject);
+  if (id === undefined) return undefined;
   try {
     return { seq, id, data: await resolveClaimCheck(blobs, data) };
   } catch (error) {
@@ -91,7 +95,8 @@ async function remove(nats: NatsShape, blobs: BlobsShape, seq: Sequence): Promis
     if (gone) return false;
     throw error;
   }
-  const check = readClaimCheck(found.data);
+  // The blob of a damaged claim check is unknown. `agents erase` finds it by its name's prefix.
+  const check = findClaimCheck(found.data);
   // A blob that remains only takes up space.
   if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
   return true;

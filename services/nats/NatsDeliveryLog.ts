@@ -17,6 +17,7 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
+import { subscribe } from "./client/subscribe.ts";
 
 /** Messages of one look backwards: some thousand records. */
 const LOOK_BACK = 32;
@@ -38,10 +39,8 @@ export function makeNatsDeliveryLog(nats: NatsShape): DeliveryLogShape {
     since: (kind, timeMs) => since(nats, kind, timeMs),
     follow: (handler) => {
       const subscriptions = RECORD_KINDS.map((kind) =>
-        connection.client.subscribe(subjects.delivery(kind), {
-          callback: (error, message) => {
-            if (error === null) handler(read(message.data));
-          },
+        subscribe(connection.client, subjects.delivery(kind), (error, message) => {
+          if (error === null) handler(read(message.data));
         }),
       );
       return () => {

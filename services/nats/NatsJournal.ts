@@ -43,6 +43,8 @@ import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
+import { readAddress } from "./readAddress.ts";
+import { untrimmed } from "./untrimmed.ts";
 
 export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShape {
   return {
@@ -250,7 +252,10 @@ async function* read(
     for await (const batch of nats.reader.batches(stream, nats.subjects.journal(id), range))
       for (const found of batch)
         if (readClaimCheck(found.data) === undefined) yield found;
-        else yield* await untrimmed(nats, blobs, stream, found);
+        else {
+          const data = await untrimmed(nats, blobs, stream, found);
+          if (data !== undefined) yield { seq: found.seq, storedMs: found.storedMs, data };
+        }
   } catch (error) {
     throw portError(error);
   }
@@ -261,24 +266,6 @@ const toEvent = async (blobs: BlobsShape, found: StoredMessage): Promise<StoredE
   storedMs: found.storedMs,
   data: await resolveClaimCheck(blobs, found.data),
 });
-
-/** The event of a claim check; none, if it was trimmed meanwhile. */
-async function untrimmed(
-  nats: NatsShape,
-  blobs: BlobsShape,
-  stream: string,
-  found: StoredMessage,
-): Promise<ReadonlyArray<StoredEvent>> {
-  try {
-    return [await toEvent(blobs, found)];
-  } catch (error) {
-    const isGone =
-      error instanceof CorruptFrame &&
-      (await nats.reader.byLeader(stream, { seq: found.seq })) === undefined;
-    if (isGone) return [];
-    throw error;
-  }
-}
 
 const portError = (error: unknown): unknown =>
   error instanceof CorruptFrame ? error : unavailable(error);
@@ -309,7 +296,8 @@ async function* list(
       // An agent that was created between two pages shifts the rest by one: listed already.
       if (subject <= after) continue;
       after = subject;
-      yield { id: nats.subjects.addressOf(subject), events };
+      const id = readAddress(nats, subject);
+      if (id !== undefined) yield { id, events };
     }
     offset += found.length;
     if (found.length === 0 || offset >= (page.total ?? 0)) return;

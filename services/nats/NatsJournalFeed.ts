@@ -20,10 +20,12 @@ import {
   type JournalFeedShape,
 } from "../../core/journal/JournalFeed.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { resolveClaimCheck } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
+import { readAddress } from "./readAddress.ts";
+import { untrimmed } from "./untrimmed.ts";
 
 /**
  * A published message is stored milliseconds later, or never. The first retry; the pause doubles.
@@ -107,11 +109,9 @@ class Feed {
   /** Subscribes, and finds the end of the stream. Rejects with `BrokerUnavailable`. */
   async begin(): Promise<void> {
     const { nats, signal } = this;
-    const subscription = nats.connection.client.subscribe(this.subject, {
-      callback: () => {
-        this.triggered = true;
-        this.wake?.();
-      },
+    const subscription = subscribe(nats.connection.client, this.subject, () => {
+      this.triggered = true;
+      this.wake?.();
     });
     const stop = (): void => {
       subscription.unsubscribe();
@@ -155,10 +155,12 @@ class Feed {
     const { nats } = this;
     const from = this.nextSeq;
     const stored = nats.reader.messages(this.stream, this.subject, { fromSeq: from });
-    for await (const { seq, subject, storedMs, data } of stored) {
+    for await (const found of stored) {
       if (this.signal.aborted) break;
-      const event = { seq, storedMs, data: await resolveClaimCheck(this.blobs, data) };
-      await this.handler(nats.subjects.addressOf(subject), event);
+      const { seq, storedMs } = found;
+      const id = readAddress(nats, found.subject);
+      const data = await untrimmed(nats, this.blobs, this.stream, found);
+      if (id !== undefined && data !== undefined) await this.handler(id, { seq, storedMs, data });
       this.nextSeq = seq + 1;
     }
     return this.nextSeq > from;

@@ -12,9 +12,12 @@
  *    marker is stored. A renewal later than the TTL can still be wiped after its ack; the watch and
  *    the next renewal detect that.
  *
+ * 5. The sequences of renewals are kept here, by key: only the process that claimed a lease can
+ *    renew it. A renewal that learns late that its lease is lost may find a later claim of the key
+ *    here, by `supersede` or after a release, and leaves it alone.
+ *
  * Each write carries a unique mark, by which a write whose ack was lost is recognised when it is
- * read back. The sequences of renewals are kept here, by key: only the process that claimed a lease
- * can renew it.
+ * read back.
  */
 import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -120,9 +123,10 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       if (
         found === undefined ||
         !isLive(found) ||
-        leaseOf(found, buckets.of(lease.key).prefix).epoch !== lease.epoch
+        leaseOf(found, lease.key).epoch !== lease.epoch
       ) {
-        held.delete(lease.key);
+        // Rule 5.
+        if (held.get(lease.key) === mine) held.delete(lease.key);
         return { _tag: "Lost" };
       }
       mine.revision = found.seq;
@@ -135,17 +139,18 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     { stream, prefix, filter }: LeaseBucket,
     keyPrefix: string,
   ): Promise<Lease[]> => {
-    // By subject: a lease that is renewed while the bucket is read comes a second time.
-    const last = new Map<string, StoredMessage>();
+    // A lease that is renewed while the bucket is read comes a second time.
+    const last = new Map<string, StoredMessage>(); // by key
     let newestMs = 0;
     for await (const found of nats.reader.messages(stream, filter, { fromSeq: 1 })) {
       newestMs = Math.max(newestMs, found.storedMs);
-      if (leaseKey(found.subject, prefix).startsWith(keyPrefix)) last.set(found.subject, found);
+      const key = leaseKey(found.subject, prefix);
+      if (key?.startsWith(keyPrefix) === true) last.set(key, found);
     }
-    return [...last.values()]
-      .filter(isLive)
-      .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
-      .map((found) => leaseOf(found, prefix));
+    return [...last]
+      .filter(([, found]) => isLive(found))
+      .filter(([, { storedMs }]) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
+      .map(([key, found]) => leaseOf(found, key));
   };
 
   return {

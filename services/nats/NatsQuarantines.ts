@@ -18,6 +18,7 @@ import {
 } from "../../schemas/QuarantineMark.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
+import { readAddress } from "./readAddress.ts";
 
 export function makeNatsQuarantines(nats: NatsShape): QuarantinesShape {
   const { subjects, reader, publisher } = nats;
@@ -35,7 +36,8 @@ export function makeNatsQuarantines(nats: NatsShape): QuarantinesShape {
             fromSeq: 1,
           })) {
             const mark = readMark(data);
-            if (mark !== undefined) found.set(subject, { id: subjects.addressOf(subject), mark });
+            const id = mark === undefined ? undefined : readAddress(nats, subject);
+            if (mark !== undefined && id !== undefined) found.set(subject, { id, mark });
           }
         return [...found.values()];
       } catch (error) {

@@ -23,6 +23,7 @@ import { DeliveryBodies } from "./DeliveryBodies.ts";
 import { DeliveryLedger } from "./DeliveryLedger.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
+import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 /** Enough to hide the round trip of a pull. */
@@ -162,11 +163,9 @@ export class ShardConsumer {
     this.consumerName = name;
     this.subscription?.unsubscribe();
     const inbox = this.nats.connection.newInbox();
-    this.subscription = this.nats.connection.client.subscribe(inbox, {
-      callback: (error, message) => {
-        if (error === null) this.receive(message, inbox);
-        else this.heal(String(error));
-      },
+    this.subscription = subscribe(this.nats.connection.client, inbox, (error, message) => {
+      if (error === null) this.receive(message, inbox);
+      else this.heal(String(error));
     });
     this.ledger.pending = pending;
     this.lastMessageMs = performance.now();
@@ -214,7 +213,7 @@ export class ShardConsumer {
     try {
       this.handler(delivery);
     } catch (error) {
-      // A throw here would silently end the client's read loop. It is made fatal instead.
+      // A throw here would keep back the deliveries after it. It is made fatal instead.
       queueMicrotask(() => {
         throw error;
       });

@@ -16,6 +16,7 @@
  * 4. A batch of delivery records is one message with those of other agents. Those are stored again,
  *    as the newest batch, before the message is deleted.
  */
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Purged } from "../../core/journal/Purged.ts";
 import { shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/DeliveryRecord.ts";
@@ -125,7 +126,11 @@ async function eraseDeliveries(nats: NatsShape, id: AgentId): Promise<void> {
     const { by, records } = readRecords(data);
     const others = records.filter(({ agent }) => agent?.[0] !== id.class || agent[1] !== id.name);
     if (others.length === records.length) continue;
-    if (others.length > 0) await publisher.publish(subject, encodeRecords({ by, records: others }));
+    if (others.length > 0) {
+      const outcome = await publisher.publish(subject, encodeRecords({ by, records: others }));
+      // Another run continues. Records that were stored after all are there twice, and are joined.
+      if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+    }
     await deleteMessage(nats, stream, seq);
   }
 }

@@ -13,6 +13,7 @@ import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
+import { readAddress } from "./readAddress.ts";
 
 type What = "inbox" | "journal";
 
@@ -54,7 +55,7 @@ export async function streamsOf(
 
 /** The messages of one stream, in stored order. Rejects with `BrokerUnavailable`. */
 export async function* readRange(
-  { subjects, reader }: NatsShape,
+  nats: NatsShape,
   blobs: BlobsShape,
   at: {
     readonly what: What;
@@ -63,6 +64,7 @@ export async function* readRange(
     readonly toSeq: number;
   },
 ): AsyncGenerator<BackupEntry, void, void> {
+  const { subjects, reader } = nats;
   const { what, group, fromSeq, toSeq } = at;
   const stream = subjects.streamOf(what, group);
   const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : EVERYTHING;
@@ -75,7 +77,8 @@ export async function* readRange(
         // since is named by the next one. Their bodies are gone.
         const isGone =
           isCheck && data === stored && (await reader.byLeader(stream, { seq })) === undefined;
-        if (!isGone) yield { id: subjects.addressOf(on), seq, storedMs, data };
+        const id = isGone ? undefined : readAddress(nats, on);
+        if (id !== undefined) yield { id, seq, storedMs, data };
       }
   } catch (error) {
     throw unavailable(error);

@@ -16,6 +16,7 @@ import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync
 import { join, resolve } from "node:path";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
+import { messageOf } from "../../core/errors/thrown.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { lockDataFolder, DataFolderInUse } from "../lock/DataFolderLock.ts";
 import type { FileLock } from "../lock/FileLock.ts";
@@ -189,14 +190,24 @@ const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<n
       yield* Effect.sleep(pauseMs);
       pauseMs = Math.min(pauseMs * 2, RESTART_PAUSE_MAX_MS);
       startedAtMs = performance.now();
-      const next = runner.spawn(port);
-      const started = yield* Effect.result(serve(next));
+      const started = yield* Effect.result(restart(runner, port));
       if (started._tag === "Success") {
-        log.info("nats-server is back", { port, pid: next.pid });
-        how = yield* Effect.promise(() => next.exited);
-      } else how = started.failure.why;
+        log.info("nats-server is back", { port, pid: runner.pid() });
+        how = yield* Effect.promise(runner.ended);
+      } else how = started.failure;
     }
   });
+
+/**
+ * Fails with the reason. A full disk, on which the server's files can't be written, may be why it
+ * died: the next attempt can succeed.
+ */
+const restart = (runner: Runner, port: number): Effect.Effect<void, string> =>
+  Effect.try({ try: () => runner.spawn(port), catch: messageOf }).pipe(
+    // It may run already.
+    Effect.onError(() => Effect.promise(runner.stop)),
+    Effect.flatMap((server) => Effect.mapError(serve(server), ({ why }) => why)),
+  );
 
 /** Waits until the server serves. A server that does not serve in time is stopped. */
 const serve = (server: ServerProcess): Effect.Effect<void, ServerDidNotStart> =>

@@ -125,11 +125,17 @@ export class CacheFile {
 }
 
 /**
- * Returns the agent that a cache file names, or undefined if it has no readable meta. Throws the
- * disk's error.
+ * Returns the agent that a cache file names, or undefined if it has no readable meta, or is gone: a
+ * host removes files all the time. Throws any other error of the disk.
  */
 export function idOfCache(path: string): AgentId | undefined {
-  const fd = openSync(path, "r");
+  let fd: number;
+  try {
+    fd = openSync(path, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
   try {
     const tail = readTail(fd);
     if (tail === undefined) return undefined;

@@ -24,7 +24,7 @@ export async function openBroker(
 ): Promise<OpenBroker> {
   const { natsUrl } = settings;
   if (natsUrl !== undefined)
-    return { url: natsUrl, summary: withoutSecrets(natsUrl), stop: async () => undefined };
+    return { url: natsUrl, summary: summaryOf(natsUrl), stop: async () => undefined };
   const { opened, close } = await openScoped(startOwn(settings), signal);
   return { ...opened, stop: close };
 }
@@ -42,5 +42,15 @@ const startOwn = ({ dataFolder, log, progress }: BrokerSettings) =>
     };
   });
 
-/** The URL without user, password or token. */
-const withoutSecrets = (url: string): string => url.replace(/\/\/[^@/,]*@/g, "//");
+/** Scheme, host and port of each URL: what is left out can be a user, a password or a token. */
+function summaryOf(urls: string): string {
+  const shown = urls.split(",").map((text) => {
+    // As `NatsConnection` reads them, which reports one that can't be read.
+    const given = text.trim();
+    const url = given.includes("://") ? given : `nats://${given}`;
+    if (!URL.canParse(url)) return "an invalid URL";
+    const { protocol, host } = new URL(url);
+    return `${protocol}//${host}`;
+  });
+  return shown.join(",");
+}

@@ -4,9 +4,11 @@
  *
  * 1. The view is in the host's own folder, and is removed when the host starts: an agent that was
  *    erased while the host was away is not in it.
- * 2. An erasure is brought into the view of a thread that runs; otherwise the view is removed.
- * 3. A thread that ends by itself (a statement took all its memory) fails what it was asked. The
- *    next question starts another.
+ * 2. An erasure is brought into the view of a thread that runs; otherwise the view is removed. A
+ *    thread that is closing may still save its view: an erasure, and the next thread, wait for its
+ *    end.
+ * 3. A thread that ends by itself (a statement took all its memory), or that could not connect,
+ *    fails what it was asked. The next question starts another.
  * 4. With each question the thread receives what the events that the host has stored since the last
  *    one change (`OwnEvents`). That is kept only while a thread runs.
  */
@@ -43,6 +45,8 @@ export function joinQueries(
   time: Pick<TimeShape, "after">,
 ): QueriesShape & { readonly stop: () => Promise<void> } {
   let running: Running | undefined;
+  /** Set while a thread closes. */
+  let closing: Promise<void> | undefined;
   const own = new OwnEvents();
   let count = 0;
   let cancelIdle = (): void => undefined;
@@ -61,6 +65,10 @@ export function joinQueries(
     worker.on("message", (said: FromThread) => {
       asked.get(said.id)?.resolve(said);
       asked.delete(said.id);
+      if (said.unopened !== true) return;
+      // Rule 3.
+      if (running?.worker === worker) stopKeeping();
+      if (asked.size === 0) void worker.terminate();
     });
     const settled = ended.then((why) => {
       if (running?.worker === worker) stopKeeping();
@@ -71,15 +79,23 @@ export function joinQueries(
 
   /** Called once no question is open. */
   const close = async (): Promise<void> => {
+    if (closing !== undefined) await closing;
     const thread = running;
     if (thread === undefined) return;
     stopKeeping();
-    thread.worker.postMessage({ close: true } satisfies ToThread);
-    await settlesWithin(time, CLOSE_MS_MAX, thread.ended);
-    await thread.worker.terminate();
+    closing = end(thread).finally(() => {
+      closing = undefined;
+    });
+    await closing;
+  };
+  const end = async ({ worker, ended }: Running): Promise<void> => {
+    worker.postMessage({ close: true } satisfies ToThread);
+    await settlesWithin(time, CLOSE_MS_MAX, ended);
+    await worker.terminate();
   };
 
   const ask = async (wanted: Wanted): Promise<FromThread> => {
+    if (closing !== undefined) await closing; // Rule 2.
     cancelIdle();
     const thread = (running ??= start());
     const id = ++count;
@@ -104,6 +120,7 @@ export function joinQueries(
     },
     answer: async (question) => (await ask({ question })).answer!,
     erased: async () => {
+      if (closing !== undefined) await closing; // Rule 2.
       if (running === undefined) return removeView();
       await ask({ erased: true }); // Rule 2.
     },

@@ -39,6 +39,8 @@ export interface FromThread {
   /** Absent where nothing was asked. */
   readonly answer?: AnswerBytes;
   readonly failed?: Failed;
+  /** The thread could not open its connection or its view, and will answer nothing. */
+  readonly unopened?: true;
 }
 
 async function open({ target, folder }: QueryThreadData) {
@@ -62,8 +64,9 @@ async function open({ target, folder }: QueryThreadData) {
 }
 
 const opening = open(workerData as QueryThreadData);
+let unopened: true | undefined;
 // Each question reports the failure.
-opening.catch(() => undefined);
+opening.catch(() => (unopened = true));
 
 async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromThread> {
   const { id } = asked;
@@ -74,7 +77,7 @@ async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromTh
     await queries.erased();
     return { id };
   } catch (error) {
-    return { id, failed: failedOf(error) };
+    return { id, failed: failedOf(error), ...(unopened === undefined ? {} : { unopened }) };
   }
 }
 

@@ -148,8 +148,11 @@ export class LeaseKeeper {
     }
     const before = left?.held.get(key);
     if (before === undefined) return this.note(customer, await leases.claim(key, value));
-    // Rule 3.
-    const claimed = await leases.supersede(before.lease, value);
+    // Rule 3. Nothing else is to write the key meanwhile.
+    before.renewing = true;
+    const claimed = await leases.supersede(before.lease, value).finally(() => {
+      before.renewing = false; // the lease lives on where this was not answered
+    });
     forget(left!.held, before);
     return this.note(customer, claimed);
   }

@@ -16,6 +16,12 @@ test("logins in URLs are masked wherever they appear, and nothing else is", () =
   ).toEqual(["nats://***@a:1,tls://***@b", "--smtp-relay=smtps://***@z", "http://a/b@c", "a@b"]);
 }); // prettier-ignore
 
+test("logins in a broker's URLs are masked where the URLs have no scheme", () => {
+  const given = ["--nats", "u:p@ss@a:1, token@b,c:1,nats://x:y@d", "--from=u:p@a", "u:p@a", "--nats"];
+  const shown = ["--nats", "***@a:1, ***@b,c:1,nats://***@d", "--from=***@a", "u:p@a", "--nats"];
+  expect(withoutSecrets(given)).toEqual(shown);
+}); // prettier-ignore
+
 test("a running process shows its command line without the login", async () => {
   const silent = createServer((socket) => socket.on("error", () => undefined));
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));

@@ -60,6 +60,41 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       feed.end();
     });
 
+    it("goes on where a large event was trimmed while its follower was slow", async () => {
+      const id = newAgent("slow");
+      const seen: string[] = [];
+      const failures: unknown[] = [];
+      const ended = new AbortController();
+      /** By the number of the event that the follower is slow with. */
+      const pauses = new Map<number, Promise<void>>();
+      const pauseAt = (count: number): (() => void) => {
+        let goOn = (): void => undefined;
+        pauses.set(count, new Promise((resolve) => (goOn = resolve)));
+        return goOn;
+      };
+      const [goOnFirst, goOn] = [pauseAt(1), pauseAt(3)];
+      await b.feed.follow(
+        { className: id.class },
+        async ({ name }, { seq }) => {
+          await pauses.get(seen.push(name === id.name ? String(seq) : name));
+        },
+        { signal: ended.signal, onFailed: (error) => failures.push(error) },
+      );
+      let last = (await append(id, message("first"), NOTHING))!;
+      await until(seen, 1);
+      // What is stored meanwhile is read at once: with the third event the large one is in hand.
+      for (const bytes of [0, 0, LARGE_BYTES, 0])
+        last = (await append(id, message("x", bytes), last))!;
+      goOnFirst();
+      await until(seen, 3);
+      await a.journal.trim(id, last);
+      goOn();
+      await append(agentId(id.class, "later"), message("later"), NOTHING);
+      await backend.until("the event of another agent", () => seen.includes("later"));
+      expect(failures).toEqual([]);
+      ended.abort();
+    });
+
     it("delivers the events of one agent, of a class or of all", async () => {
       const [one, two] = [agentId("FedClass", "ü x"), agentId("FedClass", "y")];
       const other = agentId("FedClassOther", "ü x");

@@ -153,6 +153,39 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       watching.stop();
     });
 
+    it("that a process claims again are not lost by its late renewal of the lease before", async () => {
+      const key = newKey();
+      const first = await claim(a, key, "h1");
+      const [result] = await Promise.all([
+        a.leases.supersede(first, "h2"),
+        a.leases.renew(first),
+        a.leases.renew(first),
+      ]);
+      const second = result._tag === "Claimed" ? result.lease : undefined;
+      expect(second).toMatchObject({ key, value: "h2" });
+      expect(await a.leases.renew(second!)).toEqual({ _tag: "Renewed" });
+      // Each begins before the one before it has ended.
+      const renewal = a.leases.renew(second!);
+      const release = a.leases.release(second!);
+      await a.leases.renew(second!);
+      await release;
+      const third = await claim(a, key, "h3");
+      await renewal;
+      expect(await a.leases.renew(second!)).toEqual({ _tag: "Lost" });
+      expect(await a.leases.renew(third)).toEqual({ _tag: "Renewed" });
+      await a.leases.release(third);
+    });
+
+    it("can be renewed, replaced and released only by the process that claimed them", async () => {
+      const key = newKey();
+      const lease = await claim(a, key, "h1");
+      expect(await b.leases.renew(lease)).toEqual({ _tag: "Lost" });
+      expect(await b.leases.supersede(lease, "h2")).toEqual({ _tag: "Held" });
+      await b.leases.release(lease);
+      expect(await a.leases.renew(lease)).toEqual({ _tag: "Renewed" });
+      await a.leases.release(lease);
+    });
+
     it("can change their value in a renewal; an unchanged value is no change", async () => {
       const key = newKey();
       const lease = await claim(a, key, "one");

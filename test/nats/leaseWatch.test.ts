@@ -139,6 +139,17 @@ test("a lease kept by a lagging replica is as old as its message, in whichever r
   expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
 });
 
+test("a key that no release writes is ignored, and the list is complete without it", async () => {
+  const { round, send, told } = watchOf();
+  await round(2);
+  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
+  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  await round(2);
+  send({ key: "shard.a%b", seq: 3, atMs: 100, behind: 1 });
+  send({ key: "shard.1", seq: 4, atMs: 100, behind: 0 });
+  expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
+});
+
 test("a released lease is reported as released, also when a host of an older release did it", async () => {
   const { round, send, told, releases } = watchOf();
   await round(0);

@@ -4,7 +4,15 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
@@ -133,6 +141,23 @@ async function openApart(): Promise<{ child: ChildProcess; pid: number; url: str
 }
 
 describe("while the scope is open", () => {
+  test("comes back when its files could not be written for a while, as on a full disk", async () => {
+    const { server, said } = await open();
+    const pid = server.pid()!;
+    const config = join(folder.path, "server.conf");
+    rmSync(config);
+    mkdirSync(config); // writing to it fails
+    process.kill(pid, "SIGKILL");
+    await pollUntil("a second restart is announced", () => {
+      const died = said.filter((line) => line === "nats-server died; restarting it");
+      return died.length >= 2 || { done: false, saw: said };
+    });
+    rmSync(config, { recursive: true });
+    await pollUntil("it is back", () => said.includes("nats-server is back") || { done: false, saw: said }); // prettier-ignore
+    expect(server.pid()).not.toBe(pid);
+    expect(isGone(server.pid()!)).toBe(false);
+  });
+
   test("the next start on a folder reuses the port and the streams", async () => {
     const first = await open();
     await store(first.server.url);

@@ -238,6 +238,20 @@ describe("a scan of the folder", () => {
     database.close();
   });
 
+  it("goes on where files go meanwhile, as those of a running host do", async () => {
+    const ids = Array.from({ length: 40 }, (_, n) => agentId("RepoAgent", `n${n}`));
+    for (const id of ids) open(id).database.close({ seq: seq(1), core: CORE });
+    const [kept] = ids;
+    const found: string[] = [];
+    for await (const { name } of cachedAgents(folder.path, 0)) {
+      found.push(name);
+      // The directory's entries were read before.
+      for (const id of ids) if (id !== kept) layer.databases.discard(id);
+    }
+    expect(found).toContain(kept!.name);
+    expect(found.length).toBeLessThanOrEqual(2);
+  });
+
   it("finds nothing in a missing folder", async () => {
     expect(await collect(cachedAgents(join(folder.path, "none"), 0))).toEqual([]);
   });

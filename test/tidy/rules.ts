@@ -129,6 +129,7 @@ export const RULES: ReadonlyArray<Rule> = [
     check: (files, _entries, repository) => citations(files, repository),
   },
   { name: "no retired word is an identifier", check: perFile(retiredWords) },
+  { name: "subscriptions at the broker are guarded", check: perFile(rawSubscriptions) },
 ];
 
 const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, message });
@@ -195,6 +196,13 @@ function places(text: string, pattern: RegExp, remedy: string): Omit<Finding, "p
   return [...text.matchAll(pattern)].map((match) =>
     at(lineOf(text, match.index), `"${match[0].trim()}": ${remedy}`),
   );
+}
+
+const SUBSCRIBE = "services/nats/client/subscribe.ts";
+
+function rawSubscriptions({ path, code }: SourceFile): Omit<Finding, "path">[] {
+  if (!path.startsWith("services/nats/") || path === SUBSCRIBE) return [];
+  return places(code, /\bclient\.subscribe\(/g, `use ${SUBSCRIBE}, which guards the read loop`);
 }
 
 function header({ path, text }: SourceFile): Omit<Finding, "path">[] {

@@ -121,6 +121,26 @@ describe("leases that a control process keeps", () => {
     expect(await settled(next.leases.renew(lease!))).toEqual({ _tag: "Renewed" });
   });
 
+  it("are not renewed while the successor claims them", async () => {
+    const first = new Worker();
+    await first.claim("shard.0", "a");
+    first.customer.ended(true);
+    const next = new Worker();
+    const asked: string[] = [];
+    let supersede = (): void => undefined;
+    broker.intercept = ({ kind, key }) => {
+      if (key === "shard.0") asked.push(kind);
+      return kind === "supersede" ? new Promise((resolve) => (supersede = resolve)) : undefined;
+    };
+    const claim = next.leases.claim("shard.0", "b");
+    await time.advance(TTL_MS - 1_000); // late, and the broker is slow to answer
+    supersede();
+    expect(await settled(claim)).toMatchObject({ _tag: "Claimed" });
+    expect(asked).toEqual(["supersede"]);
+    await time.advance(TTL_MS - 1_000);
+    expect(asked).toEqual(["supersede", "renew"]);
+  });
+
   it("are kept as long for a second successor as for the first", async () => {
     const first = new Worker();
     await first.claim("host.a", "a");

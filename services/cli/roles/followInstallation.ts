@@ -22,7 +22,7 @@ import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts"
 import type { OpenBroker } from "../../wiring/Joins.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Recording } from "../../workers/Recordings.ts";
-import { withoutSecrets } from "../terminal/commandLineSecrets.ts";
+import { withoutLogins } from "../terminal/commandLineSecrets.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { storeDelivery } from "../agents/storeDelivery.ts";
 import { filterOf } from "../commands/deliveries.ts";
@@ -73,7 +73,7 @@ export async function openInstallation(
               `--from: webhooks no longer arrive (${String(error)}). Restart agents dev.`,
             ),
         });
-        const shown = withoutSecrets([given.from]).join();
+        const shown = withoutLogins(given.from);
         const chosen = [className, name].filter((part) => part !== undefined).join("/");
         terminal.out(
           `Following ${shown}${chosen === "" ? "" : ` (only ${oneLine(chosen)})`}: webhooks that its agents have processed run on forks of them here. Nothing is sent from this process.`,

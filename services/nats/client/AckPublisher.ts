@@ -18,6 +18,7 @@ import {
   type ReplyInbox,
   type Waiter,
 } from "./ReplyInbox.ts";
+import { subscribe } from "./subscribe.ts";
 
 export type PublishOutcome =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
@@ -109,13 +110,11 @@ export class AckPublisher {
   private watchElections(): void {
     const { client, log } = this.connection;
     if (client.isClosed()) return;
-    client.subscribe(ELECTIONS, {
-      callback: (error) => {
-        if (error === null) return this.onElection();
-        log("warn", "elections of the broker cannot be watched; lost acks are noticed later", {
-          error: String(error),
-        });
-      },
+    subscribe(client, ELECTIONS, (error) => {
+      if (error === null) return this.onElection();
+      log("warn", "elections of the broker cannot be watched; lost acks are noticed later", {
+        error: String(error),
+      });
     });
   }
 

@@ -21,6 +21,7 @@
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import { NumberedTable, numberOf, numberText } from "../../../core/collections/NumberedTable.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
+import { subscribe } from "./subscribe.ts";
 
 /**
  * Why a request ended without its last reply. All but `notSent` leave open whether it was received.
@@ -100,11 +101,9 @@ export class ReplyInbox {
     this.connection = connection;
     this.address = address;
     this.prefix = `${this.address}.`;
-    const subscription = connection.client.subscribe(`${this.prefix}*`, {
-      callback: (error, message) => {
-        if (error === null) this.receive(message);
-        else connection.log("error", "replies cannot be received", { error: String(error) });
-      },
+    const subscription = subscribe(connection.client, `${this.prefix}*`, (error, message) => {
+      if (error === null) this.receive(message);
+      else connection.log("error", "replies cannot be received", { error: String(error) });
     });
     connection.onChange((up) => {
       if (!up) this.loseAll();
@@ -182,10 +181,7 @@ export class ReplyInbox {
       else entry.deadline = performance.now() + entry.timeoutMs;
     } catch (error) {
       this.pending.take(id);
-      // A throw here would silently end the client's read loop. It is made fatal instead.
-      queueMicrotask(() => {
-        throw error;
-      });
+      throw error;
     }
   }
 

@@ -41,12 +41,19 @@ const START = encoder.encode(`{"v":${FRAME_VERSION},"crc":"`);
 const KEY_AT = START.length + 8;
 const KEY = encoder.encode(`","claim":`);
 
-/** Returns undefined for any other message. Throws `CorruptFrame` for a damaged claim check. */
+/**
+ * Returns undefined for any other message. Throws `CorruptFrame` for a damaged claim check, and for
+ * one that no release writes.
+ */
 export function readClaimCheck(data: Uint8Array): ClaimCheck | undefined {
   if (data.length < KEY_AT + KEY.length) return undefined;
   for (let i = 0; i < KEY.length; i++) if (data[KEY_AT + i] !== KEY[i]) return undefined;
   for (let i = 0; i < START.length; i++) if (data[i] !== START[i]) return undefined;
-  return decodeFrame(data).head["claim"] as ClaimCheck;
+  const claim = decodeFrame(data).head["claim"] as Partial<ClaimCheck> | null;
+  const { blob, bytes } = claim ?? {};
+  if (typeof blob !== "string" || typeof bytes !== "number")
+    throw new CorruptFrame({ message: "a claim check without the name and size of its blob" });
+  return { blob, bytes };
 }
 
 /** As `readClaimCheck`, and undefined also for a damaged one, whose blob is unknown. */

@@ -3,7 +3,7 @@
  * Written by `NatsLeases`, read by it and by `LeaseWatch`.
  */
 import type { Lease } from "../../../core/lease/Leases.ts";
-import { decodeToken, type Epoch } from "../../../schemas/Address.ts";
+import { decodeToken, InvalidAddress, type Epoch } from "../../../schemas/Address.ts";
 import type { StoredMessage } from "../client/StreamReading.ts";
 
 export const LeaseHeader = {
@@ -54,12 +54,21 @@ const OVER_TTLS = 2;
 export const isOver = (storedMs: number, newestMs: number, ttlMs: number): boolean =>
   newestMs - storedMs > OVER_TTLS * ttlMs;
 
-/** The key in a subject; `prefix` is `$KV.<bucket>.`. */
-export const leaseKey = (subject: string, prefix: string): string =>
-  subject.slice(prefix.length).split(".").map(decodeToken).join(".");
+/**
+ * The key in a subject; `prefix` is `$KV.<bucket>.`. Undefined for a subject that no release
+ * writes: whoever may publish a lease may publish any subject of its bucket.
+ */
+export function leaseKey(subject: string, prefix: string): string | undefined {
+  try {
+    return subject.slice(prefix.length).split(".").map(decodeToken).join(".");
+  } catch (error) {
+    if (error instanceof InvalidAddress) return undefined;
+    throw error;
+  }
+}
 
-export const leaseOf = (message: Message, prefix: string): Lease => ({
-  key: leaseKey(message.subject, prefix),
+export const leaseOf = (message: Omit<Message, "subject">, key: string): Lease => ({
+  key,
   value: Buffer.from(message.data).toString(),
   epoch: Number(message.header(LeaseHeader.epoch) ?? message.seq) as Epoch,
 });

@@ -18,7 +18,7 @@ import { decodeSignal, encodeSignal } from "../../../schemas/WorkflowSignal.ts";
 import { parseServerFrame } from "../../../services/client/serverFrame.ts";
 import { readClaimCheck } from "../../../services/nats/layout/claimCheck.ts";
 import { HeaderText } from "../../../services/nats/client/HeaderText.ts";
-import { isLive, leaseOf } from "../../../services/nats/layout/leaseMessage.ts";
+import { isLive, leaseKey, leaseOf } from "../../../services/nats/layout/leaseMessage.ts";
 import { decodeBlobEntry } from "../../../services/nats/NatsBlobs.ts";
 import { encodeBatch, readBatch } from "../../../services/nats/layout/batchEntries.ts";
 import { USUAL } from "../../schemas/usualHead.ts";
@@ -99,9 +99,10 @@ const BATCH = encodeBatch([{ kind: 1, id: 7, subject: "a.b", data: BODY }, { kin
 function readLease(bytes: Uint8Array): void {
   const [subject, block, data] = partsOf(bytes, 3) as [Buffer, Buffer, Buffer];
   const headers = new HeaderText(block.toString());
-  const message = { subject: subject.toString(), seq: 1 as Sequence, data, header: (name: string) => headers.get(name) }; // prettier-ignore
+  const message = { seq: 1 as Sequence, data, header: (name: string) => headers.get(name) };
   void headers.code;
-  if (isLive(message)) leaseOf(message, "$KV.b.");
+  const key = leaseKey(subject.toString(), "$KV.b.");
+  if (key !== undefined && isLive(message)) leaseOf(message, key);
 }
 const LEASE = joined("$KV.b.shard.7", "NATS/1.0\r\nAgents-Mark: m\r\nAgents-Epoch: 12\r\n\r\n", "host-1"); // prettier-ignore
 
