@@ -16,7 +16,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import type { BackupEntry } from "../../../schemas/BackupFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import {
@@ -120,8 +120,7 @@ async function restorable<A>(path: string, read: () => Promise<A>): Promise<A> {
     return await read();
   } catch (error) {
     if (error instanceof CliError) throw error;
-    const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
-    if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
+    if (!isUnreadable(error) && (error as NodeJS.ErrnoException).code === undefined) throw error;
     throw failed(`${path} can't be restored, and nothing was written: ${(error as Error).message}`);
   }
 }
@@ -198,8 +197,7 @@ function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boo
       busy: head.schedules !== undefined || head.queue !== undefined,
     };
   } catch (error) {
-    // A flipped bit can look like the version of a later release.
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

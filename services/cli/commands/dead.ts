@@ -12,7 +12,7 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -318,9 +318,6 @@ function read({ seq, id, data }: StoredDeadLetter): DeadLetterLine {
     return { ...known, unreadable: error.message };
   }
 }
-
-const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
-  error instanceof CorruptFrame || error instanceof UnknownVersion;
 
 function withoutContent({ cause, ...line }: DeadLetterLine): DeadLetterLine {
   if (cause === undefined) return line;
