@@ -8,11 +8,12 @@
  * 2. Each append expects the previous event, so that an existing agent is never overwritten. An
  *    erased agent can be imported again.
  * 3. The timers of its schedules are armed in the broker, and one input activates it, so that
- *    queued items run.
+ *    queued items run. An agent whose life has ended is not activated.
  */
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
+import { endsLife } from "../../../core/journal/endLife.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
@@ -83,11 +84,15 @@ async function importAgent(
   const id = name === undefined ? from : address(from.class, name);
   const { seq, epoch } = await freePlace(ports, id, ADVICE);
   let last = seq;
+  let end: Uint8Array | undefined;
   await each(path, async ({ data }) => {
     last = await storeEvent(ports, id, transplant(data, { id, epoch }), last);
+    end = data;
   });
-  const timers = await armTimers(ports, id);
-  await wakeAgent(ports, time, id);
+  const lives = end === undefined || !endsLife(decodeEvent(end).head);
+  // A host would start a destroyed agent as a new one.
+  const timers = lives ? await armTimers(ports, id) : 0;
+  if (lives) await wakeAgent(ports, time, id);
   const done = { class: id.class, name: id.name, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else

@@ -2,6 +2,7 @@
  * `agents restore` and `agents import` of agents that do not run: damaged ones, which must not keep
  * the others from running, and those whose lives have ended.
  */
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent } from "agents";
@@ -16,7 +17,8 @@ class Daily extends Agent {
   override async onStart(): Promise<void> {
     await this.schedule("0 3 * * *", "forgetOld");
   }
-  override async onRequest(): Promise<Response> {
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.url.endsWith("/end")) await this.destroy();
     return new Response("OK");
   }
   forgetOld(): void {}
@@ -60,7 +62,8 @@ beforeAll(async () => {
   system = await systems.start({ agents: { Daily } });
   const { nats: natsUrl, namespace = "" } = system.options;
   ports = await openReader({ natsUrl, namespace });
-  for (const name of ["first", "damaged", "last"]) await request(name);
+  for (const name of ["first", "damaged", "ended", "last"]) await request(name);
+  await fetch(`${system.url}/agents/daily/ended/end`);
   await damage("damaged");
   expect(await run(["backup", backup])).toMatchObject({ code: 0 });
   const settings = { shards: 8, replicas: undefined, leaseTtlMs: undefined };
@@ -74,6 +77,17 @@ afterAll(async () => {
 test("an agent with an event of an unknown version does not keep the others' schedules from running", async () => {
   const restored = await run(["restore", backup, "--json"], "elsewhere");
   expect(restored).toMatchObject({ code: 0 });
-  expect(JSON.parse(restored.out)).toMatchObject({ agents: 3, damaged: 1, timers: 2 });
+  expect(JSON.parse(restored.out)).toMatchObject({ agents: 4, damaged: 1, timers: 2 });
   expect(await woken("elsewhere")).toEqual(expect.arrayContaining(["first", "last"]));
+});
+
+test("an agent whose life has ended is not started again", async () => {
+  expect(await woken("elsewhere")).not.toContain("ended");
+  const exported = await run(["export", "Daily", "ended"]);
+  const file = join(folder.path, "ended.jsonl");
+  writeFileSync(file, `${exported.out}\n`);
+  const imported = await run(["import", file, "--as", "again", "--json"], "elsewhere");
+  expect(imported).toMatchObject({ code: 0 });
+  expect(JSON.parse(imported.out)).toMatchObject({ timers: 0 });
+  expect(await woken("elsewhere")).not.toContain("again");
 });
