@@ -14,6 +14,7 @@
  *    calls without a key it will not answer. They reject.
  */
 import { RPC_LOST } from "../../schemas/rpcLost.ts";
+import { callPage } from "./callPage.ts";
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
 import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
@@ -198,11 +199,11 @@ export class PendingCalls {
       return this.take(id, { seq: place.seq, chunks, restart: false, end, resume: false }) ?? true;
     }
     if (reply._tag === "Failure") this.#fail(id, new Error(reply.error));
-    else if (reply._tag === "Chunk") call.stream?.onChunk?.(reply.result);
+    else if (reply._tag === "Chunk") callPage(() => call.stream?.onChunk?.(reply.result));
     else {
       this.#take(id);
       call.resolve(reply.result);
-      call.stream?.onDone?.(reply.result);
+      callPage(() => call.stream?.onDone?.(reply.result));
     }
     return true;
   }
@@ -217,10 +218,10 @@ export class PendingCalls {
     if (part.resume) return requestOf(id, call.read);
     const taken = call.read.take(part);
     if (taken._tag === "Gap") return requestOf(id, call.read);
-    if (taken.restarted) call.stream?.onRestart?.();
+    if (taken.restarted) callPage(() => call.stream?.onRestart?.());
     taken.chunks.forEach((chunk, n) => {
-      if (call.follows) call.stream?.onChunk?.(chunk, taken.places[n]!);
-      else call.stream?.onChunk?.(chunk);
+      const place = call.follows ? [taken.places[n]!] : [];
+      callPage(() => call.stream?.onChunk?.(chunk, ...place));
     });
     if (part.end !== undefined) this.settle(id, part.end);
     return undefined;
@@ -328,7 +329,7 @@ export class PendingCalls {
     if (call === undefined) return false;
     const isWithdrawn = this.#withdraw([call]);
     call.reject(error);
-    call.stream?.onError?.(error.message);
+    callPage(() => call.stream?.onError?.(error.message));
     return isWithdrawn;
   }
 
