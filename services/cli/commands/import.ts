@@ -11,6 +11,7 @@
  *    queued items run. An agent whose life has ended is not activated.
  */
 import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { endsLife } from "../../../core/journal/endLife.ts";
@@ -112,6 +113,11 @@ interface CheckedFile {
 async function check(path: string): Promise<CheckedFile> {
   let events = 0;
   try {
+    const kind = await stat(path);
+    if (!kind.isFile() && !kind.isDirectory())
+      throw failed(
+        `${path} is not a regular file, and nothing was written. A pipe can't be read twice, once to check it: save it as a file first.`,
+      );
     const from = await each(path, async ({ data }) => {
       decodeEvent(data);
       events++;

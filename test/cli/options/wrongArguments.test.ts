@@ -82,6 +82,13 @@ test.each(["import missing.jsonl", "restore missing", "erase Some one --yes --ba
   },
 );
 
+test("a file of import that is no regular one is refused before the broker is tried", async () => {
+  const cli = new CliFixture();
+  const { code, err } = await cli.run(["import", "/dev/null", ...NATS]);
+  expect({ code, targets: cli.targets }).toEqual({ code: 1, targets: [] });
+  expect(err).toContain("A pipe can't be read twice");
+});
+
 test("a backup's folders are checked before the broker is tried", async () => {
   const folder = tempFolder("wrong-backup");
   writeFileSync(join(folder.path, "notes.txt"), "");
