@@ -330,7 +330,7 @@ function describe({ id, cause, reason, unreadable, ...line }: DeadLetterLine): s
   return [
     `${id}  ${line.class} ${oneLine(line.name)}  ${line.time ?? "?"}  ${oneLine(what.join(" ")) || "unreadable"}`,
     ...(cause?.id === undefined ? [] : [`    input     ${oneLine(cause.id)}`]),
-    ...(reason === undefined ? [] : [`    error     ${reason}`]),
-    ...(unreadable === undefined ? [] : [`    unreadable: ${unreadable}`]),
+    ...(reason === undefined ? [] : [`    error     ${oneLine(reason)}`]),
+    ...(unreadable === undefined ? [] : [`    unreadable: ${oneLine(unreadable)}`]),
   ].join("\n");
 }
