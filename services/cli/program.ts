@@ -7,7 +7,7 @@ import { Command, CommanderError, Help } from "commander";
 import type { Joins } from "../wiring/Joins.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commandList.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
-import { readFlagVariables } from "./options/flagVariables.ts";
+import { readVariables } from "./options/readVariables.ts";
 import { EXIT_OK, EXIT_USAGE } from "./terminal/CliError.ts";
 import type { Terminal } from "./terminal/Terminal.ts";
 
@@ -49,7 +49,7 @@ export async function runProgram(
     .showHelpAfterError('"agents --help" lists the commands.')
     .enablePositionalOptions()
     .exitOverride()
-    .hook("preAction", (_program, command) => readFlagVariables(command))
+    .hook("preAction", (_program, command) => readVariables(command))
     .configureOutput({
       writeOut: (text) => terminal.out(text.trimEnd()),
       writeErr: (text) => terminal.err(text.trimEnd()),

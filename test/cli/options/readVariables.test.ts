@@ -1,8 +1,11 @@
-/** The environment variable of a flag says yes or no, for the command as it is started. */
+/**
+ * The environment variable of a flag says yes or no, and an empty one of any option says nothing.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { commandJoins } from "../../../services/wiring/joinCommands.ts";
 import { CliError } from "../../../services/cli/terminal/CliError.ts";
+import { CliFixture } from "../fixture.ts";
 import { runCommand } from "../../kit/runCommand.ts";
 import type { AgentsRun } from "../../kit/runAgents.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
@@ -10,11 +13,13 @@ import { tempFolder } from "../../kit/tempFolder.ts";
 const MODULE = fileURLToPath(new URL("../keeperModule.ts", import.meta.url));
 const REQUIRE_DURABLE = "AGENTS_REQUIRE_DURABLE";
 const STORE_FIRST = "AGENTS_STORE_FIRST";
+const NATS_URL = "NATS_URL";
 
 const data = tempFolder("flags");
 afterAll(() => data.remove());
 afterEach(() => {
-  for (const name of [REQUIRE_DURABLE, STORE_FIRST]) delete process.env[name];
+  for (const name of [REQUIRE_DURABLE, STORE_FIRST, NATS_URL, "AGENTS_HOSTNAME"])
+    delete process.env[name];
 });
 
 /** What `agents gateway` would begin with. It ends there. */
@@ -61,4 +66,24 @@ test("any other value is a wrong command line", async () => {
   const { code, err, began } = await gateway();
   expect({ code, began }).toEqual({ code: 2, began: undefined });
   expect(err).toContain("'maybe' from env 'AGENTS_REQUIRE_DURABLE' is invalid");
+});
+
+test("an empty variable is as good as none", async () => {
+  process.env[NATS_URL] = process.env["AGENTS_HOSTNAME"] = "";
+  expect((await gateway()).began).toMatchObject({ hostname: "0.0.0.0" });
+  const away = await runCommand(["gateway", MODULE, "--data", data.path]);
+  expect(away).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("needs a broker: --nats nats://… or NATS_URL") as string,
+  });
+  const cli = new CliFixture();
+  expect(await cli.run(["list"])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("No dev server runs") as string,
+  });
+  expect(await cli.run(["provision"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("NATS_URL is empty") as string,
+  });
+  expect(cli.targets).toEqual([]);
 });
