@@ -174,6 +174,15 @@ describe("agents state", () => {
     expect(await at("2026-03-01T10:30:00+01:00")).toMatchObject({ seq: seqs[2] });
   });
 
+  it("an agent that has ended can't be forked as it is now", async () => {
+    await cli.append("Short", "life", [{}]);
+    await cli.append("Short", "life", [], { kind: "destroyed" });
+    expect(await cli.run(["fork", "Short", "life", "again", ...NATS])).toMatchObject({
+      code: 3,
+      err: 'Short/life has ended. "agents history" lists its events.',
+    });
+  });
+
   it("a point before the first event is not found (3); an invalid point is a usage error (2)", async () => {
     const run = (point: string) =>
       cli.run(["state", "RepoAgent", "octo-demo", "--at", point, ...NATS]);

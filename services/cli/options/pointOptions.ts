@@ -65,11 +65,12 @@ export function readRange(text: string, nowMs: number): TimeRange {
   return { sinceMs, ...(untilMs !== undefined && { untilMs }) };
 }
 
+/** With a blank before it; nothing for now. */
 export const describePoint = (point: Point): string =>
   point.atSeq !== undefined
-    ? `at sequence ${point.atSeq}`
+    ? ` at sequence ${point.atSeq}`
     : point.atTimeMs !== undefined
-      ? `at ${new Date(point.atTimeMs).toISOString()}`
+      ? ` at ${new Date(point.atTimeMs).toISOString()}`
       : "";
 
 const UNITS_MS: Readonly<Record<string, number>> = {
