@@ -133,6 +133,10 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   return { head, body: bytes.subarray(end + 1) };
 }
 
+/** A frame that can't be read. A flipped bit can look like the version of a later release. */
+export const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
+  error instanceof CorruptFrame || error instanceof UnknownVersion;
+
 function refuse(line: string): CorruptFrame | UnknownVersion {
   const version = /^\{"v":(\d+),/.exec(line)?.[1];
   return version !== undefined && Number(version) !== FRAME_VERSION

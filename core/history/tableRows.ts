@@ -1,6 +1,10 @@
 /**
  * The rows of the tables that an agent's code made, each under the key by which a person names it:
  * its primary key, else its rowid. For comparing two moments of an agent and for following a row.
+ *
+ * Several rows may have one key: SQLite allows NULL in most primary keys, any number of times, and
+ * of a blob only the first bytes are shown. From the second on, in the table's order, their number
+ * follows the key: `events[null,2]`.
  */
 import { toHex } from "../../schemas/toHex.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
@@ -37,15 +41,38 @@ export function rowsByPath(database: ReadableDatabase, table: string): ReadonlyM
     [],
   );
   const path = withName("", table);
-  return new Map(
-    rows.map((row) => [
-      `${path}[${key.map((_, n) => JSON.stringify(shownCell(row[n]))).join(",")}]`,
-      rowOf(columns, row, key.length),
-    ]),
-  );
+  const found = new Map<string, Row>();
+  const counts = new Map<string, number>();
+  for (const row of rows) {
+    const cells = key.map((_, n) => JSON.stringify(shownCell(row[n]))).join(",");
+    let place = `${path}[${cells}]`;
+    if (found.has(place)) {
+      const nth = (counts.get(cells) ?? 1) + 1;
+      counts.set(cells, nth);
+      place = `${path}[${cells},${nth}]`;
+    }
+    found.set(place, rowOf(columns, row, key.length));
+  }
+  return found;
 }
 
-/** Undefined if the table or row does not exist, or the key has another number of columns. */
+/** Whether the values are a key of these columns, perhaps with a number. */
+export const isKeyOf = (
+  columns: ReadonlyArray<string>,
+  values: ReadonlyArray<string | number | null>,
+): boolean => values.length === columns.length || nthOf(columns, values) > 1;
+
+/** The number of the row among those of its key. 0: the values are no key. */
+function nthOf(
+  { length }: ReadonlyArray<string>,
+  values: ReadonlyArray<string | number | null>,
+): number {
+  if (values.length === length) return 1;
+  const nth = values.length === length + 1 ? values[length] : undefined;
+  return typeof nth === "number" && Number.isSafeInteger(nth) && nth > 1 ? nth : 0;
+}
+
+/** Undefined if the table or row does not exist, or the values are no key of it. */
 export function rowAt(
   database: ReadableDatabase,
   table: string,
@@ -53,12 +80,13 @@ export function rowAt(
 ): Row | undefined {
   if (!tablesOf(database).has(table)) return undefined;
   const key = keyColumns(database, table);
-  if (key.length !== values.length) return undefined;
+  const nth = nthOf(key, values);
+  if (nth === 0) return undefined;
   // `IS` compares NULL too, and converts a bound value to the column's affinity as `=` does.
   const where = key.map((column) => `${quoted(column)} IS ?`).join(" AND ");
   const { columns, rows } = database.query(
-    `SELECT * FROM ${quoted(table)} WHERE ${where} LIMIT 1`,
-    values,
+    `SELECT * FROM ${quoted(table)} WHERE ${where} LIMIT 1 OFFSET ${nth - 1}`,
+    values.slice(0, key.length),
   );
   return rows[0] === undefined ? undefined : rowOf(columns, rows[0], 0);
 }

@@ -76,6 +76,10 @@ export function endsAllBefore({ data }: Pick<StoredEvent, "data">): boolean {
   return head !== undefined && (isBare(head) || restartsLife(head));
 }
 
+/** Whether the agent's life ends with the event. A base begins one anew (`eventOfBase`). */
+export const endsLife = (head: JournalHead): boolean =>
+  head.kind === "destroyed" && !restartsLife(head);
+
 /** Whether the agent was erased since its event `seq` was read. Rejects as `Journal.first`. */
 export async function erasedSince(
   id: AgentId,

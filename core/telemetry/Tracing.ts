@@ -9,7 +9,7 @@
 import * as Context from "effect/Context";
 
 type SpanKind = "server" | "client" | "producer" | "consumer" | "internal";
-type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
+export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface Span {
   /** What the span's children are given. */

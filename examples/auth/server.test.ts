@@ -34,6 +34,16 @@ describe("a notebook", () => {
     expect((await get("/agents/notebook/ada", token({ sub: "bob" }))).status).toBe(403);
   });
 
+  it("has one address: the user's name as encodeURIComponent writes it", async () => {
+    const status = async (name: string, sub: string): Promise<number> =>
+      (await get(`/agents/notebook/${name}`, token({ sub }))).status;
+    expect(await status("a%40b.example", "a@b.example")).toBe(200);
+    expect(await status("a@b.example", "a@b.example")).toBe(403);
+    expect(await status("%61da", "ada")).toBe(403);
+    expect(await status("%ff", "ada")).toBe(403);
+    expect((await get("/agents/notebook/%ff")).status).toBe(401);
+  });
+
   it.each([
     ["no token", undefined],
     ["another's signature", token({ sub: "ada" }, "guessed")],

@@ -41,13 +41,15 @@ function authorize(request: Request, env: Env, name: string): Response | undefin
       status: 401,
       headers: { "www-authenticate": 'Bearer realm="notebooks"' },
     });
-  return claims.sub === name ? undefined : new Response("Not yours", { status: 403 });
+  // Names are not decoded: of the ways to write the user's in a URL, one is their agent.
+  const isTheirs = encodeURIComponent(claims.sub) === name;
+  return isTheirs ? undefined : new Response("Not yours", { status: 403 });
 }
 
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const check = (asked: Request, route: { readonly name: string }): Response | undefined =>
-      authorize(asked, env, decodeURIComponent(route.name));
+      authorize(asked, env, route.name);
     const response = await routeAgentRequest(request, env, {
       onBeforeRequest: check,
       onBeforeConnect: check,

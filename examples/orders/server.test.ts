@@ -61,6 +61,14 @@ describe("an order", () => {
     expect(server.ledger.slice(2)).toEqual(["refunded 9000", "released piano"]);
   });
 
+  it("that is none, or is not known, is the caller's mistake", async () => {
+    for (const body of ["not JSON", "null", '{"item":"hat"}'])
+      expect((await test.fetch(path, { method: "POST", body })).status).toBe(400);
+    for (const query of ["approve=none", "reject=none"])
+      expect((await test.fetch(`${path}?${query}`, { method: "POST" })).status).toBe(404);
+    expect(server.ledger).toEqual([]);
+  });
+
   it("that is refused is taken back, and the reason is told once", async () => {
     const id = await order("piano", 9_000);
     await test.fetch(`${path}?reject=${id}`, { method: "POST" });

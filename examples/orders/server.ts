@@ -27,10 +27,15 @@ export class Customer extends Agent<Record<string, unknown>, { news: string[] }>
   override async onRequest(request: Request): Promise<Response> {
     const query = new URL(request.url).searchParams;
     const [approved, rejected] = [query.get("approve"), query.get("reject")];
+    const decided = approved ?? rejected;
+    if (decided !== null && this.getWorkflow(decided) === undefined)
+      return new Response("There is no such order", { status: 404 });
     if (approved !== null) await this.approveWorkflow(approved, { by: "the shop" });
     else if (rejected !== null) await this.rejectWorkflow(rejected, "too dear");
     else if (request.method === "POST") {
-      const order = (await request.json()) as Order;
+      const order = (await request.json().catch(() => undefined)) as Partial<Order> | undefined;
+      if (typeof order?.item !== "string" || typeof order.price !== "number")
+        return new Response("Not an order", { status: 400 });
       return Response.json({ id: await this.runWorkflow("ORDER_WORKFLOW", order) });
     }
     const { workflows } = await this.getWorkflows({ limit: 20 });

@@ -7,6 +7,7 @@ import { Command, CommanderError, Help } from "commander";
 import type { Joins } from "../wiring/Joins.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commandList.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
+import { readVariables } from "./options/readVariables.ts";
 import { EXIT_OK, EXIT_USAGE } from "./terminal/CliError.ts";
 import type { Terminal } from "./terminal/Terminal.ts";
 
@@ -24,7 +25,8 @@ Exit codes:
   141  the reader of the output closed the pipe, like head
   143  SIGTERM ended the command before it was done
 
-Many options can also be set by an environment variable, shown in their help.
+Many options can also be set by an environment variable, shown in their help. That of
+an option without a value says 1, true or yes; or 0, false, no or nothing.
 "agents help <command>" shows a command's options and examples.`;
 
 /**
@@ -47,6 +49,7 @@ export async function runProgram(
     .showHelpAfterError('"agents --help" lists the commands.')
     .enablePositionalOptions()
     .exitOverride()
+    .hook("preAction", (_program, command) => readVariables(command))
     .configureOutput({
       writeOut: (text) => terminal.out(text.trimEnd()),
       writeErr: (text) => terminal.err(text.trimEnd()),

@@ -23,6 +23,7 @@ import type {
   StateOf,
   StreamOptions,
 } from "./clientTypes.ts";
+import { callPage } from "./callPage.ts";
 import { randomId, splitCallOptions } from "./callOptions.ts";
 import { KeptPlace, placed, withPlace, type QueryOption } from "./KeptPlace.ts";
 import { DurableRead } from "./DurableRead.ts";
@@ -283,7 +284,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   }
 
   #kept({ seq, message, resent, end, missed }: ServerFrame & { _tag: "Kept" }): void {
-    if (missed) this.#options.onMissed?.();
+    if (missed) callPage(() => this.#options.onMissed?.());
     const step = this.#place.step(seq);
     const isLost = message === undefined ? !end && step !== "known" : !resent && step === "gap";
     if (isLost) this.send(JSON.stringify({ type: "cf_agent_kept", since: this.#place.text }));
@@ -328,7 +329,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.changed();
     if (last !== undefined && (last.name !== name || last.agent !== agent)) {
       if (this.#options.onIdentityChange !== undefined)
-        this.#options.onIdentityChange(last.name, name, last.agent, agent);
+        callPage(() => this.#options.onIdentityChange?.(last.name, name, last.agent, agent));
       else
         console.warn(
           `AgentClient: reconnected to ${agent} "${name}" instead of ${last.agent} "${last.name}"; ` +

@@ -14,6 +14,7 @@
  *    calls without a key it will not answer. They reject.
  */
 import { RPC_LOST } from "../../schemas/rpcLost.ts";
+import { callPage } from "./callPage.ts";
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
 import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
@@ -58,8 +59,8 @@ interface PendingCall {
   readonly frame: (() => string) | undefined;
   /** Rule 4. */
   readonly hasKey: boolean;
-  /** It was sent again, and may be answered more than once. */
-  repeated: boolean;
+  /** How often this connection may answer it: once, and once more each time it is sent again. */
+  answers: number;
   readonly unlisten: () => void;
 }
 
@@ -109,8 +110,8 @@ const toError = (thrown: unknown): Error =>
 export class PendingCalls {
   readonly #socket: CallSocket;
   readonly #calls = new Map<string, PendingCall>();
-  /** Calls that nobody waits for, but whose replies may still arrive. */
-  readonly #cancelled = new Set<string>();
+  /** Calls that nobody waits for, but whose replies may still arrive: this many of each. */
+  readonly #cancelled = new Map<string, number>();
   /** Rule 5: runs while there are calls. */
   #asking: ReturnType<typeof setInterval> | undefined;
   /** Rule 5: ids of the questions that are not answered. */
@@ -141,7 +142,7 @@ export class PendingCalls {
       const abort = (): void => {
         const isWithdrawn = call.book.#fail(id, toError(signal!.reason));
         if (cancel === undefined || isWithdrawn) return;
-        call.book.#cancelled.add(id);
+        call.book.#cancelled.set(id, call.answers);
         call.book.#socket.send(cancel);
       };
       const isLimited = timeoutMs !== undefined && timeoutMs > 0 && timeoutMs <= TIMER_MS_MAX;
@@ -159,7 +160,7 @@ export class PendingCalls {
         transmitted: false,
         frame,
         hasKey,
-        repeated: false,
+        answers: 1,
         unlisten: () => {
           signal?.removeEventListener("abort", abort);
           if (repeat !== false) clearInterval(repeat);
@@ -189,7 +190,7 @@ export class PendingCalls {
       return true;
     }
     const call = this.#calls.get(id);
-    if (call === undefined) return this.#cancelled.has(id);
+    if (call === undefined) return this.#isLate(id, reply);
     if (place !== undefined) {
       call.read ??= new DurableRead(place.key);
       const isChunk = reply._tag === "Chunk";
@@ -197,12 +198,15 @@ export class PendingCalls {
       const end = isChunk ? undefined : reply;
       return this.take(id, { seq: place.seq, chunks, restart: false, end, resume: false }) ?? true;
     }
-    if (reply._tag === "Failure") this.#fail(id, new Error(reply.error));
-    else if (reply._tag === "Chunk") call.stream?.onChunk?.(reply.result);
+    if (reply._tag === "Failure") {
+      call.answers--;
+      this.#fail(id, new Error(reply.error));
+    } else if (reply._tag === "Chunk") callPage(() => call.stream?.onChunk?.(reply.result));
     else {
+      call.answers--;
       this.#take(id);
       call.resolve(reply.result);
-      call.stream?.onDone?.(reply.result);
+      callPage(() => call.stream?.onDone?.(reply.result));
     }
     return true;
   }
@@ -217,10 +221,10 @@ export class PendingCalls {
     if (part.resume) return requestOf(id, call.read);
     const taken = call.read.take(part);
     if (taken._tag === "Gap") return requestOf(id, call.read);
-    if (taken.restarted) call.stream?.onRestart?.();
+    if (taken.restarted) callPage(() => call.stream?.onRestart?.());
     taken.chunks.forEach((chunk, n) => {
-      if (call.follows) call.stream?.onChunk?.(chunk, taken.places[n]!);
-      else call.stream?.onChunk?.(chunk);
+      const place = call.follows ? [taken.places[n]!] : [];
+      callPage(() => call.stream?.onChunk?.(chunk, ...place));
     });
     if (part.end !== undefined) this.settle(id, part.end);
     return undefined;
@@ -231,6 +235,15 @@ export class PendingCalls {
     return [...this.#calls].flatMap(([id, { read }]) =>
       read === undefined ? [] : [requestOf(id, read)],
     );
+  }
+
+  /** Whether the reply is of a call that nobody waits for. Its last one is the end of its id. */
+  #isLate(id: string, reply: Reply): boolean {
+    const answers = this.#cancelled.get(id);
+    if (answers === undefined || reply._tag === "Chunk") return answers !== undefined;
+    if (answers > 1) this.#cancelled.set(id, answers - 1);
+    else this.#cancelled.delete(id);
+    return true;
   }
 
   /** Rule 4. Called before `markTransmitted`, so that buffered calls are not sent twice. */
@@ -248,8 +261,11 @@ export class PendingCalls {
     this.#cancelled.clear();
     this.#questions.clear();
     this.#answersNoQuestion = false;
-    for (const [id, call] of this.#calls)
-      if (call.transmitted && !outlives(call)) this.#fail(id, new Error(reason));
+    for (const [id, call] of this.#calls) {
+      if (!call.transmitted) continue;
+      call.answers = 0;
+      if (!outlives(call)) this.#fail(id, new Error(reason));
+    }
   }
 
   rejectAll(reason: string): void {
@@ -271,8 +287,9 @@ export class PendingCalls {
 
   #askAgain(call: PendingCall): void {
     if (!call.transmitted || !call.hasKey) return;
-    call.repeated = true;
-    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(call.frame!());
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    call.answers++;
+    this.#socket.send(call.frame!());
   }
 
   /** Rule 5. */
@@ -295,8 +312,9 @@ export class PendingCalls {
     }
     for (const id of lost as ReadonlyArray<string>) {
       // A host that only stood still may answer after all.
-      if (this.#calls.has(id)) this.#cancelled.add(id);
+      const call = this.#calls.get(id);
       this.#fail(id, new Error(LOST));
+      if (call !== undefined) this.#cancelled.set(id, call.answers);
     }
   }
 
@@ -318,7 +336,7 @@ export class PendingCalls {
     this.#remove(id);
     clearTimeout(call.timer);
     call.unlisten();
-    if (call.repeated) this.#cancelled.add(id);
+    if (call.hasKey && call.transmitted && call.answers > 0) this.#cancelled.set(id, call.answers);
     return call;
   }
 
@@ -328,7 +346,7 @@ export class PendingCalls {
     if (call === undefined) return false;
     const isWithdrawn = this.#withdraw([call]);
     call.reject(error);
-    call.stream?.onError?.(error.message);
+    callPage(() => call.stream?.onError?.(error.message));
     return isWithdrawn;
   }
 

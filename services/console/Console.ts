@@ -12,6 +12,7 @@
  *    On any other address the Host is checked where a public host is configured.
  */
 import { randomBytes } from "node:crypto";
+import { defined } from "../../core/collections/defined.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type {
   Exchange,
@@ -24,7 +25,7 @@ import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSo
 import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
-import { requestOf } from "./consoleApi.ts";
+import { NAME_PARAMETER, requestOf } from "./consoleApi.ts";
 import { NewsStreams } from "./NewsStreams.ts";
 import { page } from "./page.ts";
 
@@ -95,7 +96,11 @@ export class Console {
     if (asked.method === "POST" && isForeign(request))
       return text(403, "Only the console's own page may do this");
     if (asked.method === "POST")
-      this.log.info("an operator acted", { act: url.pathname, from: request.remoteAddress });
+      this.log.info("an operator acted", {
+        act: url.pathname,
+        ...defined({ name: url.searchParams.get(NAME_PARAMETER) ?? undefined }),
+        from: request.remoteAddress,
+      });
     return json(200, await asked.run());
   }
 

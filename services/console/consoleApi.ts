@@ -29,6 +29,11 @@ interface ApiRequest {
   readonly run: () => Promise<unknown>;
 }
 
+/**
+ * The parameter with the agent's name where the path can't have it: URLs have no part `.` or `..`.
+ */
+export const NAME_PARAMETER = "name";
+
 /** `path`: the parts after `/api`. Undefined: there is no such request. Throws `ConsoleRefusal`. */
 export function requestOf(
   source: ConsoleSource,
@@ -90,7 +95,8 @@ export function requestOf(
     if (path.length === 3 && two === "drop") return post(() => source.drop(letter));
   }
   if (what !== "agents" || path.length !== 4) return undefined;
-  return agentRequestOf(source, { className: one, name: two, at: given("at") }, three!, query);
+  const agent = { className: one, name: given(NAME_PARAMETER) ?? two };
+  return agentRequestOf(source, { ...agent, at: given("at") }, three!, query);
 }
 
 function agentRequestOf(

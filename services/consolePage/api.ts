@@ -36,7 +36,7 @@ const request = async (path: string, options: RequestInit): Promise<Response> =>
   if (token === null) throw new Error("The console's token is missing.");
   const used = token;
   const headers = { authorization: `Bearer ${used}` };
-  const response = await fetch(`/api/${path}`, { ...options, headers });
+  const response = await fetch(`/api/${asked(path)}`, { ...options, headers });
   if (response.status === 401 && token === used) useToken(null);
   return response;
 };
@@ -97,6 +97,15 @@ export function withQuery(
     if (value !== undefined && value !== "" && value !== false) query.set(name, String(value));
   const text = query.toString();
   return text === "" ? path : `${path}?${text}`;
+}
+
+/** A browser removes the parts `.` and `..` of a URL, escaped or not: the query has such a name. */
+function asked(path: string): string {
+  const [place = "", query] = path.split("?", 2);
+  const parts = place.split("/");
+  const name = parts[2];
+  if (parts[0] !== "agents" || (name !== "." && name !== "..")) return path;
+  return `${parts.with(2, "-").join("/")}?${query === undefined ? "" : `${query}&`}name=${name}`;
 }
 
 export interface AgentName {

@@ -9,6 +9,7 @@
  *    the event has it.
  * 3. SQL, appends to the journal, inputs that the turn stores and requests that it sends are
  *    children of its span. At most `STATEMENTS_MAX` statements of a turn have one.
+ * 4. What is hidden of a turn's input (`Turn.conceal`) is in no text of its span's children.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
@@ -16,7 +17,7 @@ import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
+import type { Span, SpanAttributes, TracingShape } from "../../core/telemetry/Tracing.ts";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { addressKey } from "../../schemas/Address.ts";
@@ -99,6 +100,30 @@ export class TracedPorts {
     return span;
   }
 
+  /** A client span of what the running turn does. Without a turn it begins a trace. Rule 4. */
+  child(name: string, attributes: SpanAttributes): Span {
+    const turn = this.plain.current();
+    const options = { kind: "client", parent: turn?.cause.traceparent } as const;
+    if (turn === undefined || !turn.hides)
+      return this.tracing.start(name, { ...options, attributes });
+    const shown = (all: SpanAttributes): SpanAttributes =>
+      Object.fromEntries(
+        Object.entries(all).map(([key, value]) => [
+          key,
+          typeof value === "string" ? turn.conceal(value) : value,
+        ]),
+      );
+    const span = this.tracing.start(turn.conceal(name), {
+      ...options,
+      attributes: shown(attributes),
+    });
+    return {
+      ...span,
+      set: (more) => span.set(shown(more)),
+      end: (error) => span.end(turn.concealError(error)),
+    };
+  }
+
   journal(plain: JournalShape): JournalShape {
     return {
       ...plain,
@@ -155,22 +180,19 @@ export class TracedPorts {
       if (traced === undefined || ++traced.statements > STATEMENTS_MAX)
         return database.query(sql, params);
       const operation = /^\s*(\w+)/.exec(sql)?.[1]?.toUpperCase() ?? "SQL";
-      const span = this.tracing.start(operation, {
-        kind: "client",
-        parent: traced.span.traceparent,
-        attributes: {
-          "db.system.name": "sqlite",
-          "db.operation.name": operation,
-          // The text has placeholders, not values.
-          "db.query.text": sql.slice(0, QUERY_TEXT_MAX),
-        },
+      const span = this.child(operation, {
+        "db.system.name": "sqlite",
+        "db.operation.name": operation,
+        // The text has placeholders, not values. Where code has put a hidden value into it, the
+        // value is looked for before the text is cut.
+        "db.query.text": turn!.conceal(sql).slice(0, QUERY_TEXT_MAX),
       });
       try {
         const result = database.query(sql, params);
         span.end();
         return result;
       } catch (error) {
-        span.end(turn?.concealError(error) ?? error);
+        span.end(error);
         throw error;
       }
     };
@@ -196,11 +218,7 @@ export class TracedPorts {
     return {
       ...plain,
       post: async (request) => {
-        const span = this.tracing.start("POST", {
-          kind: "client",
-          parent: this.current(),
-          attributes: httpAttributes("POST", request.url),
-        });
+        const span = this.child("POST", httpAttributes("POST", request.url));
         const headers = { ...request.headers, traceparent: span.traceparent };
         const result = await plain.post({ ...request, headers });
         if (result._tag === "Answered") {
@@ -215,14 +233,9 @@ export class TracedPorts {
   /** The `fetch` of agent code. A `traceparent` that the code sets itself stays. */
   fetch(plain: typeof fetch): typeof fetch {
     return async (input, init) => {
-      const parent = this.current();
-      if (parent === undefined) return plain(input, init);
+      if (this.current() === undefined) return plain(input, init);
       const request = new Request(input, init);
-      const span = this.tracing.start(request.method, {
-        kind: "client",
-        parent,
-        attributes: httpAttributes(request.method, request.url),
-      });
+      const span = this.child(request.method, httpAttributes(request.method, request.url));
       if (!request.headers.has("traceparent")) request.headers.set("traceparent", span.traceparent);
       try {
         const response = await plain(request);

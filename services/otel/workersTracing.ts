@@ -13,6 +13,7 @@ import {
   type Span as OtelSpan,
 } from "@opentelemetry/api";
 import { failureText } from "../../core/errors/failureText.ts";
+import { asyncAmbient } from "../node/AsyncAmbient.ts";
 
 const STATUS = {
   unset: SpanStatusCode.UNSET,
@@ -81,7 +82,10 @@ function endWith<A>(span: Span, result: A): A {
   return result;
 }
 
-function fail(span: Span, error: unknown): void {
+/** The error loses what is hidden of the turn's input, as on the turn's own span. */
+function fail(span: Span, thrown: unknown): void {
+  const turn = asyncAmbient.current();
+  const error = turn === undefined ? thrown : turn.concealError(thrown);
   const message = failureText(error);
   span.recordException(error instanceof Error ? error : message);
   span.setStatus({ code: "error", message }).end();

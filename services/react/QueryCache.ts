@@ -7,6 +7,7 @@
  * 2. A result is fresh for its time to live, and for at least `RENDER_GRACE_MS`.
  * 3. A failed query is kept for `RENDER_GRACE_MS`: React renders once more before it reports an
  *    error, and must find the same failure instead of a new query.
+ * 4. A new query removes what has expired: keys may contain tokens, of which there is no end.
  */
 
 /** Parameters of the socket's URL. */
@@ -38,7 +39,10 @@ export class QueryCache {
   /** The fresh entry of this key, or a new one whose query starts now. */
   get({ key, fetch, ttlMs }: QuerySource): QueryEntry {
     const found = this.#entries.get(key);
-    if (found !== undefined && Date.now() < found.expiresAtMs) return found;
+    const nowMs = Date.now();
+    if (found !== undefined && nowMs < found.expiresAtMs) return found;
+    for (const [other, { expiresAtMs }] of this.#entries)
+      if (nowMs >= expiresAtMs) this.#entries.delete(other);
     const entry: QueryEntry = {
       promise: new Promise<Query>((resolve) => resolve(fetch())),
       value: undefined,

@@ -51,6 +51,6 @@ export function traceProcess<R>(
       Context.add(Inbox, traced.inbox(Context.get(context, Inbox))),
       Context.add(Outgoing, traced.outgoing(Context.get(context, Outgoing))),
     ) as Context.Context<R | Ports>,
-    calls: (calls) => tracedCalls(calls, traced, tracing),
+    calls: (calls) => tracedCalls(calls, traced),
   };
 }

@@ -83,6 +83,9 @@ describe("agents call", () => {
   });
 });
 
+const FORGED = "a\n9  C other  2026-03-01T00:00:00.000Z";
+const ESCAPED = "a\\u000a9  C other";
+
 describe("agents release", () => {
   const MARK = {
     kind: "kills", reason: "its turns end processes", host: "h", sinceMs: 0,
@@ -101,6 +104,13 @@ describe("agents release", () => {
     expect(calls.map(([id, call]) => [id, call])).toEqual([
       [agentId("RepoAgent", "x"), { kind: "release" }],
     ]);
+  });
+
+  it("prints a reason with a line feed as one line", async () => {
+    const { cli } = fixture({ kind: "result", value: MARK });
+    await marks(cli).put(agentId("RepoAgent", "x"), { ...MARK, reason: FORGED });
+    const { out } = await cli.run(["release", "RepoAgent", "x", ...NATS]);
+    expect(out).toContain(ESCAPED);
   });
 
   it("reports an agent that is not quarantined or does not exist, without asking for confirmation", async () => {
@@ -202,6 +212,15 @@ describe("agents dead", () => {
       '{"id":1,"class":"C","name":"x","dropped":true}\n{"id":2,"class":"C","name":"y","dropped":true}',
     );
     expect(await cli.deadLetters.count()).toBe(0);
+  });
+
+  it("an error with a line feed is one line of the list", async () => {
+    const { cli } = fixture({ kind: "result" });
+    const head = { agent: ["C", "x"], seq: 7, reason: FORGED, host: "h", time: 0 } as const;
+    await cli.deadLetters.put(agentId("C", "x"), encodeDeadLetter(head, Buffer.from("none")));
+    const { out } = await cli.run(["dead", "list", ...NATS]);
+    expect(out).toContain(`    error     ${ESCAPED}`);
+    expect(out.split("\n").filter((line) => /^\d/.test(line))).toHaveLength(1);
   });
 
   it("without a subcommand, it lists the subcommands", async () => {

@@ -35,6 +35,16 @@ it("zsh and fish show every command with its description; another shell is refus
   expect(await cli.run(["completion", "tcsh"])).toMatchObject({ code: 2 });
 });
 
+it("every script also completes the package's own name", async () => {
+  for (const shell of ["bash", "zsh"])
+    expect(await scriptFor(shell)).toMatch(/ _agents agents turnkeep\b/);
+  const lines = (await scriptFor("fish")).split("\n");
+  const of = (name: string): string[] =>
+    lines.flatMap((line) => line.split(`complete -c ${name} `).slice(1));
+  expect(of("turnkeep")).toEqual(of("agents"));
+  expect(of("turnkeep").length).toBeGreaterThan(COMMANDS.length);
+});
+
 it("the list of commands describes arguments as each command's help does", async () => {
   const without = (usage: string) => usage.replace(" [options]", "").replace(" [command]", "");
   for (const { name, takes } of COMMANDS) {

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { listed } from "../../services/cli/commands/list.ts";
 import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
 import { identityOf } from "../../services/lock/ProcessIdentity.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
 
@@ -68,6 +70,23 @@ describe("agents list", () => {
         out: "",
         err: expect.stringContaining("Did you mean RepoAgent?") as string,
       });
+  });
+
+  it("a broker that goes away fails one look-up, and leaves no other unhandled", async () => {
+    const unhandled: unknown[] = [];
+    const note = (error: unknown): void => void unhandled.push(error);
+    const last = (): Promise<never> => Promise.reject(new Error("away"));
+    const ports = { shards: 1, leases: { list: async () => [] }, journal: { last } };
+    const entries = Array.from({ length: 40 }, (_, n) => ({ id: agentId("A", `${n}`), events: 1 }));
+    process.on("unhandledRejection", note);
+    try {
+      const lines = listed(ports as unknown as ReadPorts, entries);
+      await expect(lines.next()).rejects.toThrow("away");
+      await new Promise(setImmediate);
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    expect(unhandled).toEqual([]);
   });
 });
 
@@ -153,6 +172,15 @@ describe("agents state", () => {
     expect(await at(String(seqs[1]))).toMatchObject({ seq: seqs[1], state: { count: 1 } });
     expect(await at("2026-03-01T09:01:59Z")).toMatchObject({ seq: seqs[1], state: { count: 1 } });
     expect(await at("2026-03-01T10:30:00+01:00")).toMatchObject({ seq: seqs[2] });
+  });
+
+  it("an agent that has ended can't be forked as it is now", async () => {
+    await cli.append("Short", "life", [{}]);
+    await cli.append("Short", "life", [], { kind: "destroyed" });
+    expect(await cli.run(["fork", "Short", "life", "again", ...NATS])).toMatchObject({
+      code: 3,
+      err: 'Short/life has ended. "agents history" lists its events.',
+    });
   });
 
   it("a point before the first event is not found (3); an invalid point is a usage error (2)", async () => {

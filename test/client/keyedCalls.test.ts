@@ -58,7 +58,10 @@ it("a keyed call is repeated until it is answered, and a second answer is ignore
   expect(await paid).toBe("paid");
   vi.advanceTimersByTime(60_000);
   expect(send.mock.calls).toEqual([["frame"], ["frame"]]);
+  // Sent three times: a third answer is the last one that may come.
   expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(true);
+  expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(true);
+  expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(false);
   expect(calls.settle("2", { _tag: "Result", result: "paid" })).toBe(false);
 });
 
@@ -77,4 +80,18 @@ it("a keyed call in the send buffer is not sent twice", () => {
   vi.advanceTimersByTime(11_000);
   calls.askAgain();
   expect(send).not.toHaveBeenCalled();
+});
+
+it("an aborted call's id is forgotten with its reply", async () => {
+  const send = vi.fn();
+  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
+  const abort = new AbortController();
+  const request = { method: "slow", stream: undefined, timeoutMs: undefined, frame: () => "frame" };
+  const call = { ...request, cancel: "cancel", signal: abort.signal };
+  const slow = calls.start("1", call, () => "transmitted");
+  abort.abort(new Error("not needed"));
+  await expect(slow).rejects.toThrow("not needed");
+  expect(calls.settle("1", { _tag: "Chunk", result: 1 })).toBe(true);
+  expect(calls.settle("1", { _tag: "Result", result: 1 })).toBe(true);
+  expect(calls.settle("1", { _tag: "Result", result: 1 })).toBe(false);
 });

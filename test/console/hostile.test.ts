@@ -81,6 +81,16 @@ it("names, states and rows from attackers are shown as text", async () => {
   await page.close();
 });
 
+it("agents whose names a URL can't have are shown", async () => {
+  for (const name of [".", ".."]) {
+    await call(name, "write", `the text of ${name}`, "ann");
+    const { page, broken } = await open(`agents/NoteAgent/${name}/state?at=9999`);
+    await page.getByText(`the text of ${name}`, { exact: false }).first().waitFor();
+    expect(broken).toEqual([]);
+    await page.close();
+  }
+});
+
 it("names that break lines, change text direction or are very long stay within their cells", async () => {
   const names = ["two\nlines", "\u202egnp.exe", "long ".repeat(200)];
   for (const name of names) await call(name, "write", "x", "ann");

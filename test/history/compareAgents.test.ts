@@ -1,6 +1,7 @@
 /** What `agents rerun` tells of two agents that should be one. */
 import { beforeAll, expect, test } from "vitest";
 import { compareAgents, type ComparedAgent } from "../../core/history/compareAgents.ts";
+import { rowAt } from "../../core/history/tableRows.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -45,6 +46,21 @@ test("each changed path of the state is listed, whatever its names", () => {
     "state.new: unset -> null",
   ]);
   expect(compare({}, { state: {} })).toEqual(["state: unset -> {}"]);
+});
+
+test("rows that share a key are told apart, also by why's reader", () => {
+  const rows = (...cells: string[]): AgentDatabase =>
+    databaseOf(
+      "CREATE TABLE t (a TEXT PRIMARY KEY, b)",
+      ...cells.map((cell) => `INSERT INTO t VALUES (NULL, ${cell})`),
+    );
+  const compared = (was: AgentDatabase, database: AgentDatabase): ReadonlyArray<string> =>
+    compare({ database: was }, { database });
+  expect(compared(rows("1"), rows("1", "2"))).toEqual(['t[null,2]: unset -> {"a":null,"b":2}']);
+  expect(compared(rows("1", "2"), rows("3", "2"))).toEqual(["t[null].b: 1 -> 3"]);
+  expect(rowAt(rows("1", "2"), "t", [null])).toEqual({ a: null, b: 1 });
+  expect(rowAt(rows("1", "2"), "t", [null, 2])).toEqual({ a: null, b: 2 });
+  expect(rowAt(rows("1", "2"), "t", [null, 3])).toBeUndefined();
 });
 
 test("each added, removed or changed row is listed by its key, and each added or dropped table", () => {

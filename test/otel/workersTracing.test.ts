@@ -3,6 +3,8 @@ import { context, trace } from "@opentelemetry/api";
 import { node, tracing as sdk } from "@opentelemetry/sdk-node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tracing } from "cloudflare:workers";
+import { Turn } from "../../core/turn/Turn.ts";
+import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 
 describe("in a process that is not traced", () => {
   test("the callbacks run, and no span is recorded", async () => {
@@ -49,6 +51,16 @@ describe("in a process that is traced", () => {
       { name: "sync", status: { code: 2, message: "Error: no" }, attributes: {} },
       { name: "async", status: { code: 2, message: "Error: no" }, attributes: {} },
     ]);
+  });
+
+  test("an error that a span is marked with does not have what is hidden of the turn's input", () => {
+    const turn = new Turn({ cause: { kind: "webhook" }, owner: {}, conceals: ["hidden"] });
+    const f = (): never => {
+      throw new Error("of hidden");
+    };
+    expect(() => asyncAmbient.run(turn, () => tracing.enterSpan("sync", f))).toThrow("of hidden");
+    expect(ended()).toMatchObject([{ status: { message: "Error: of REDACTED" } }]);
+    expect(JSON.stringify(spans.getFinishedSpans()[0]!.events)).not.toContain("of hidden");
   });
 
   test("nested spans are children of the active one, and detached spans end explicitly", () => {

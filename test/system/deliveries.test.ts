@@ -142,7 +142,7 @@ describe("agents redeliver", () => {
     expect(records.at(-1)).toMatchObject({ of: first!.id, key: `redelivery:${id}` });
     const { state } = (await stateOf("again")) as { state: { count: number; last: string } };
     expect(state).toEqual({ count: 2, last: sent });
-    await agents("redeliver", first!.id);
+    expect(await agents("redeliver", first!.id, first!.id)).toHaveLength(1);
     await pollUntil("a third effect", async () => (await stateOf("again")).state.count === 3);
   });
 
@@ -151,6 +151,8 @@ describe("agents redeliver", () => {
     await recordsOf("range", ({ status }) => status === "dead");
     const range = ["--range", "1h..", "--agent", "LoggedAgent/range", "--status", "dead"];
     expect(await agents("redeliver", ...range, "--dry-run")).toHaveLength(1);
+    const [line = ""] = await agents("redeliver", ...range, "--dry-run", "--json");
+    expect(JSON.parse(line)).toMatchObject({ class: "LoggedAgent", name: "range" });
     expect((await recordsOf("range", () => true)).length).toBe(1);
     expect(await agents("redeliver", ...range)).toHaveLength(1);
     const records = await recordsOf("range", ({ of }) => of !== undefined);

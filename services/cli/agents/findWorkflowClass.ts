@@ -6,7 +6,7 @@
  */
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { runOf } from "../../../core/workflow/RecordedRun.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { camelCaseToKebabCase } from "../../../schemas/kebabCase.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -41,7 +41,7 @@ async function hasStarted(ports: ReadPorts, starter: AgentId, id: AgentId): Prom
       database.close();
     }
   } catch (error) {
-    if (error instanceof CorruptFrame) return false;
+    if (isUnreadable(error)) return false;
     throw error;
   }
 }

@@ -264,5 +264,5 @@ function* linesOf({
   const end = why === undefined ? outcome : `${outcome}: ${why}`;
   yield oneLine(`${id}  ${agent.class} ${agent.name}, forked at ${seq}  ${end}`);
   for (const difference of differences) yield `    ${oneLine(difference)}`;
-  for (const line of new Set(sends.map(sendLine))) yield `    ${line}`;
+  for (const line of new Set(sends.map(sendLine))) yield `    ${oneLine(line)}`;
 }

@@ -9,15 +9,16 @@
  *    that no input can run before its agent is complete. Running hosts are refused for the same
  *    reason.
  * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
- *    activated.
+ *    activated. Agents whose lives have ended are not.
  */
+import { endsLife } from "../../../core/journal/endLife.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import type { BackupEntry } from "../../../schemas/BackupFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
+import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import {
   checkOthers,
@@ -120,8 +121,7 @@ async function restorable<A>(path: string, read: () => Promise<A>): Promise<A> {
     return await read();
   } catch (error) {
     if (error instanceof CliError) throw error;
-    const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
-    if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
+    if (!isUnreadable(error) && (error as NodeJS.ErrnoException).code === undefined) throw error;
     throw failed(`${path} can't be restored, and nothing was written: ${(error as Error).message}`);
   }
 }
@@ -140,7 +140,7 @@ async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> 
 
 interface Stored {
   readonly agents: number;
-  /** Agents that have or had schedules or queue items. */
+  /** Agents that live, and have or had schedules or queue items. */
   readonly busy: ReadonlyMap<string, AgentId>;
   readonly damaged: number;
   readonly events: number;
@@ -164,7 +164,9 @@ async function storeEvents(
       const key = addressKey(id);
       const event = readEvent(id, data);
       if (event === undefined) damaged++;
-      else if (event.busy) busy.set(key, id);
+      // A host would start a destroyed agent as a new one.
+      else if (endsLife(event.head)) busy.delete(key);
+      else if (isBusy(event.head)) busy.set(key, id);
       const expectedSeq = seqs.get(key) ?? (0 as Sequence);
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
       const result = await ports.journal.append(id, event?.data ?? data, { expectedSeq, signal });
@@ -190,19 +192,21 @@ async function storeEvents(
  * Returns undefined for a damaged event. It is stored unchanged, and its agent is quarantined as
  * before.
  */
-function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boolean } | undefined {
+function readEvent(
+  id: AgentId,
+  data: Uint8Array,
+): { data: Uint8Array; head: JournalHead } | undefined {
   try {
     const { head } = decodeEvent(data);
-    return {
-      data: transplant(data, { id, epoch: FIRST_EPOCH }),
-      busy: head.schedules !== undefined || head.queue !== undefined,
-    };
+    return { data: transplant(data, { id, epoch: FIRST_EPOCH }), head };
   } catch (error) {
-    // A flipped bit can look like the version of a later release.
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }
+
+const isBusy = ({ schedules, queue }: JournalHead): boolean =>
+  schedules !== undefined || queue !== undefined;
 
 async function* batches(
   entries: AsyncIterable<BackupEntry>,

@@ -9,7 +9,7 @@ import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import type { ErasedAgent, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
@@ -104,7 +104,7 @@ function seqOf(snapshot: Uint8Array): number {
   try {
     return decodeSnapshot(snapshot).head.seq;
   } catch (error) {
-    if (error instanceof CorruptFrame) return -1;
+    if (isUnreadable(error)) return -1;
     throw error;
   }
 }
@@ -144,7 +144,7 @@ function timeOf(letter: Uint8Array): number {
   try {
     return decodeDeadLetter(letter).head.time;
   } catch (error) {
-    if (error instanceof CorruptFrame) return 0;
+    if (isUnreadable(error)) return 0;
     throw error;
   }
 }

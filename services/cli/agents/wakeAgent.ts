@@ -8,7 +8,7 @@ import { timerOf } from "../../../core/schedule/BrokerTimers.ts";
 import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -23,7 +23,7 @@ export async function armTimers(
 ): Promise<number> {
   const rebuilt = await rebuildAgent(id, { journal, snapshots, databases }).catch(
     (error: unknown) => {
-      if (error instanceof CorruptFrame) return undefined;
+      if (isUnreadable(error)) return undefined;
       throw error;
     },
   );

@@ -39,7 +39,7 @@ export async function withAgentAt<A>(
   try {
     if (agent.seq === 0 && wanted.orNone !== true)
       throw notFound(
-        `${addressKey(id)} had no event ${describePoint(point)}. "agents history" shows where it begins.`,
+        `${addressKey(id)} had no event${describePoint(point)}. "agents history" shows where it begins.`,
       );
     return await look(id, agent);
   } finally {

@@ -27,7 +27,7 @@ export function addCompletion(program: Command, context: CommandContext): void {
 Examples:
   agents completion bash > /etc/bash_completion.d/agents
   agents completion zsh > "\${fpath[1]}/_agents"
-  agents completion fish > ~/.config/fish/completions/agents.fish`,
+  agents completion fish | tee ~/.config/fish/completions/{agents,turnkeep}.fish`,
     )
     .action(async (shell: Shell) => {
       const levels = await levelsOf(context);
@@ -101,10 +101,12 @@ if [ "$funcstack[1]" = "_agents" ]; then _agents "$@"; else compdef _agents agen
   fish: (levels) =>
     levels
       .flatMap((level) =>
-        level.words.map(({ word, about }) => {
+        level.words.flatMap(({ word, about }) => {
           const seen = level.path === "" ? "__fish_use_subcommand" : level.path.split(" ").map((part) => `__fish_seen_subcommand_from ${part}`).join("; and "); // prettier-ignore
           const what = word.startsWith("--") ? `-l ${word.slice(2)}` : `-f -a ${word}`;
-          return `complete -c agents -n '${seen}' ${what} -d '${plain(about)}'`;
+          return ["agents", "turnkeep"].map(
+            (name) => `complete -c ${name} -n '${seen}' ${what} -d '${plain(about)}'`,
+          );
         }),
       )
       .join("\n"),

@@ -12,7 +12,7 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -319,9 +319,6 @@ function read({ seq, id, data }: StoredDeadLetter): DeadLetterLine {
   }
 }
 
-const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
-  error instanceof CorruptFrame || error instanceof UnknownVersion;
-
 function withoutContent({ cause, ...line }: DeadLetterLine): DeadLetterLine {
   if (cause === undefined) return line;
   const { headers: _headers, body: _body, bodyBase64: _bytes, ...about } = cause;
@@ -333,7 +330,7 @@ function describe({ id, cause, reason, unreadable, ...line }: DeadLetterLine): s
   return [
     `${id}  ${line.class} ${oneLine(line.name)}  ${line.time ?? "?"}  ${oneLine(what.join(" ")) || "unreadable"}`,
     ...(cause?.id === undefined ? [] : [`    input     ${oneLine(cause.id)}`]),
-    ...(reason === undefined ? [] : [`    error     ${reason}`]),
-    ...(unreadable === undefined ? [] : [`    unreadable: ${unreadable}`]),
+    ...(reason === undefined ? [] : [`    error     ${oneLine(reason)}`]),
+    ...(unreadable === undefined ? [] : [`    unreadable: ${oneLine(unreadable)}`]),
   ].join("\n");
 }

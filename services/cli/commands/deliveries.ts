@@ -73,9 +73,9 @@ Examples:
     .action((given: Given) =>
       withoutSql(context, given, async (ports) => {
         const filter = await filterOf(ports, given);
-        await list(ports, terminal, { filter, json: given.json === true, limit: given.limit });
-        if (given.follow === true)
-          await follow(ports, terminal, { filter, json: given.json === true, time: joins.time });
+        const options = { filter, json: given.json === true, limit: given.limit };
+        if (given.follow === true) await follow(ports, terminal, { ...options, time: joins.time });
+        else await list(ports, terminal, options);
       }),
     );
   addTargetOptions(command.command("show").summary("show one delivery"))
@@ -116,47 +116,68 @@ export async function listDeliveries(
   await list(ports, terminal, { ...options, filter: await filterOf(ports, given) });
 }
 
+interface ListOptions {
+  readonly filter: DeliveryFilter;
+  readonly json: boolean;
+  readonly limit: number | undefined;
+}
+
+/** Returns what it has printed. */
 async function list(
   { deliveries }: ReadPorts,
   terminal: Terminal,
-  options: {
-    readonly filter: DeliveryFilter;
-    readonly json: boolean;
-    readonly limit: number | undefined;
-  },
-): Promise<void> {
+  options: ListOptions,
+): Promise<ReadonlyArray<DeliveryRecord>> {
   const found = await lastDeliveries(deliveries, options.filter, options.limit ?? LIMIT_DEFAULT);
   for (const record of found) print(terminal, record, options.json);
-  if (options.json) return;
+  if (options.json) return found;
   if (found.length === 0) terminal.err("No deliveries.");
   else if (options.limit === undefined && found.length === LIMIT_DEFAULT)
     terminal.err(
       `These are the last ${LIMIT_DEFAULT}. --limit shows more, --since goes back to a time.`,
     );
+  return found;
 }
 
-/** Resolves at a signal. */
+/**
+ * Prints the list and then new records. Resolves at a signal. Follows before the list is read, and
+ * holds back what comes meanwhile, so that nothing is missed between the two.
+ */
 async function follow(
-  { deliveries }: ReadPorts,
+  ports: ReadPorts,
   terminal: Terminal,
-  options: {
-    readonly filter: DeliveryFilter;
-    readonly json: boolean;
-    readonly time: Pick<TimeShape, "monotonicMs">;
-  },
+  options: ListOptions & { readonly time: Pick<TimeShape, "monotonicMs"> },
 ): Promise<void> {
-  const signals = stopSignals(options.time);
-  const stop = deliveries.follow((records) => {
-    for (const record of records)
-      if (matches(record, options.filter)) print(terminal, record, options.json);
+  const held: DeliveryRecord[] = [];
+  let take = (record: DeliveryRecord): void => void held.push(record);
+  const stop = ports.deliveries.follow((records) => {
+    for (const record of records) if (matches(record, options.filter)) take(record);
   });
-  terminal.err("Following. Press Ctrl-C to stop.");
   try {
-    await signals.stopped;
+    const listed = await list(ports, terminal, options);
+    take = (record) => print(terminal, record, options.json);
+    for (const record of held) if (!isListed(listed, record, options)) take(record);
+    const signals = stopSignals(options.time);
+    terminal.err("Following. Press Ctrl-C to stop.");
+    await signals.stopped.finally(signals.release);
   } finally {
     stop();
-    signals.release();
   }
+}
+
+/** Whether the list has what the record says, or leaves it out because of its limit. */
+function isListed(
+  listed: ReadonlyArray<DeliveryRecord>,
+  record: DeliveryRecord,
+  { limit = LIMIT_DEFAULT }: Pick<ListOptions, "limit">,
+): boolean {
+  const known = listed.find(({ id }) => id === record.id);
+  if (known !== undefined)
+    return known.at > record.at || (known.at === record.at && known.status === record.status);
+  const [first] = listed;
+  if (first === undefined || listed.length < limit) return false;
+  // It may be an earlier request whose outcome was stored after the list was read.
+  return arrivalOf(record) < arrivalOf(first) && listed.some(({ at }) => at >= record.at);
 }
 
 /** Throws `CliError` if the log has no such delivery. */

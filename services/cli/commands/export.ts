@@ -13,7 +13,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -107,7 +107,7 @@ async function exportAgent(
     if (await erasedSince(id, seq, ports.journal)) throw erasedMeanwhile(id);
   } catch (error) {
     if (error instanceof HistoryTrimmed) throw erasedMeanwhile(id);
-    if (!(error instanceof CorruptFrame)) throw error;
+    if (!isUnreadable(error)) throw error;
     throw failed(
       `The journal of ${addressKey(id)} is damaged, and the copy is incomplete: ${error.message}`,
     );

@@ -120,9 +120,8 @@ async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Seque
   }
   const trimmed = last === undefined ? await trimmedBefore(id, ports.journal) : undefined;
   if (trimmed !== undefined) throw notFound(trimmed.message);
-  if (last === undefined || last.kind === "destroyed")
-    throw notFound(
-      `${addressKey(id)} ${last === undefined ? "had no event" : "had ended"} ${describePoint(point)}. "agents history" lists its events.`,
-    );
-  return last.seq;
+  if (last !== undefined && last.kind !== "destroyed") return last.seq;
+  const when = describePoint(point);
+  const what = last === undefined ? "had no event" : when === "" ? "has ended" : "had ended";
+  throw notFound(`${addressKey(id)} ${what}${when}. "agents history" lists its events.`);
 }

@@ -8,11 +8,13 @@
  * 2. Each append expects the previous event, so that an existing agent is never overwritten. An
  *    erased agent can be imported again.
  * 3. The timers of its schedules are armed in the broker, and one input activates it, so that
- *    queued items run.
+ *    queued items run. An agent whose life has ended is not activated.
  */
 import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
+import { endsLife } from "../../../core/journal/endLife.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
@@ -83,11 +85,15 @@ async function importAgent(
   const id = name === undefined ? from : address(from.class, name);
   const { seq, epoch } = await freePlace(ports, id, ADVICE);
   let last = seq;
+  let end: Uint8Array | undefined;
   await each(path, async ({ data }) => {
     last = await storeEvent(ports, id, transplant(data, { id, epoch }), last);
+    end = data;
   });
-  const timers = await armTimers(ports, id);
-  await wakeAgent(ports, time, id);
+  const lives = end === undefined || !endsLife(decodeEvent(end).head);
+  // A host would start a destroyed agent as a new one.
+  const timers = lives ? await armTimers(ports, id) : 0;
+  if (lives) await wakeAgent(ports, time, id);
   const done = { class: id.class, name: id.name, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else
@@ -107,6 +113,11 @@ interface CheckedFile {
 async function check(path: string): Promise<CheckedFile> {
   let events = 0;
   try {
+    const kind = await stat(path);
+    if (!kind.isFile() && !kind.isDirectory())
+      throw failed(
+        `${path} is not a regular file, and nothing was written. A pipe can't be read twice, once to check it: save it as a file first.`,
+      );
     const from = await each(path, async ({ data }) => {
       decodeEvent(data);
       events++;

@@ -119,7 +119,11 @@ export async function* listed(
   const owners = await shardOwners(ports);
   const pending: Array<Promise<ListedAgent | undefined>> = [];
   for await (const entry of entries) {
-    pending.push(describe(ports, entry, owners));
+    const lookup = describe(ports, entry, owners);
+    // Awaited later, or never if another one fails first: a rejection without a handler would end
+    // the process.
+    lookup.catch(() => undefined);
+    pending.push(lookup);
     if (pending.length < LOOKUPS_MAX) continue;
     const next = await pending.shift();
     if (next !== undefined) yield next;

@@ -93,10 +93,13 @@ Examples:
         throw usage("--on-fork delivers nothing without --yes: leave out --dry-run.");
       if (ids.length > 0 === (given.range !== undefined))
         throw usage('Specify ids, or --range <from..to>. "agents redeliver --help" has examples.');
+      const { route, status, agent } = given;
+      if (ids.length > 0 && (route ?? status ?? agent) !== undefined)
+        throw usage("--route, --status and --agent belong to --range: leave them out with ids.");
       return withPorts(context, given, async (ports, target) => {
         const records =
           given.range === undefined
-            ? await named(ports, ids)
+            ? await named(ports, [...new Set(ids)])
             : await inRange(ports, given, given.range);
         if (onFork) checkForkCount(records.length);
         const { module, json = false } = given;
@@ -237,7 +240,8 @@ async function deliver(
   const { id, of, to, seq } = again;
   const where = `${to.class} ${oneLine(to.name)}`;
   if (dryRun === true) {
-    terminal.out(`${of}  ${where}  seq ${seq}: would be delivered`);
+    if (json === true) terminal.out(JSON.stringify({ of, class: to.class, name: to.name, seq }));
+    else terminal.out(`${of}  ${where}  seq ${seq}: would be delivered`);
     return undefined;
   }
   const refused = await storeDelivery(ports, time.nowMs(), again);

@@ -8,6 +8,7 @@ import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -113,7 +114,7 @@ export async function release(
   if (options.json) terminal.out(JSON.stringify(quarantineLine(marked)));
   else
     terminal.out(
-      `${addressKey(id)} is released. It was quarantined because ${marked.mark.reason}.`,
+      `${addressKey(id)} is released. It was quarantined because ${oneLine(marked.mark.reason)}.`,
     );
 }
 

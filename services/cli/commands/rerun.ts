@@ -25,6 +25,7 @@ import {
   type Rerun,
   type RerunEvent,
 } from "../../../core/history/Rerun.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import type { Joins } from "../../wiring/Joins.ts";
@@ -233,7 +234,8 @@ function* linesOf({
   differences = [],
   sends = [],
 }: Told): Generator<string> {
-  yield `${seq}  ${inputs.join(", ")}  ${outcome}${why === undefined ? "" : `: ${why}`}`;
-  for (const difference of differences) yield `    ${difference}`;
-  for (const send of sends) yield `    ${sendLine(send)}`;
+  const end = why === undefined ? outcome : `${outcome}: ${why}`;
+  yield oneLine(`${seq}  ${inputs.join(", ")}  ${end}`);
+  for (const difference of differences) yield `    ${oneLine(difference)}`;
+  for (const send of sends) yield `    ${oneLine(sendLine(send))}`;
 }

@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import { DUE_MS_MAX, dueOf } from "../../../core/schedule/dueTimes.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import {
   ScheduleTable,
@@ -84,7 +85,10 @@ function line(row: ScheduleRow): string {
         ? `every ${intervalSeconds} s`
         : "once";
   const running = row.running ? ", running now" : "";
-  return `${isoOf(row) ?? "never (its row can't be armed)"}  ${callback}(${payload ?? ""})\n    ${rule}${running}, id ${id}`;
+  const due = isoOf(row) ?? "never (its row can't be armed)";
+  return [`${due}  ${callback}(${payload ?? ""})`, `    ${rule}${running}, id ${id}`]
+    .map(oneLine)
+    .join("\n");
 }
 
 function isoOf(row: ScheduleRow): string | undefined {

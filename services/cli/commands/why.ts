@@ -10,7 +10,7 @@ import type { Command } from "commander";
 import { differenceLine } from "../../../core/history/agentDifferences.ts";
 import { fieldHistory, type Field, type FieldWrite } from "../../../core/history/fieldHistory.ts";
 import { bracketValues, fieldName, readPath } from "../../../core/history/FieldPath.ts";
-import { keyColumns, tablesOf } from "../../../core/history/tableRows.ts";
+import { isKeyOf, keyColumns, tablesOf } from "../../../core/history/tableRows.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -134,7 +134,7 @@ async function fieldOf(
         `"${path}" could be a field of the state or a row. Use state.${path} or table:${path}.`,
       );
     const columns = keyColumns(database, root);
-    if (columns.length !== row.key.length)
+    if (!isKeyOf(columns, row.key))
       throw usage(
         `Rows of ${root} are identified by ${columns.join(" and ")}. Put ${columns.length === 1 ? "one value" : `${columns.length} values, separated by commas,`} in the brackets.`,
       );

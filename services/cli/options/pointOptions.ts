@@ -65,11 +65,12 @@ export function readRange(text: string, nowMs: number): TimeRange {
   return { sinceMs, ...(untilMs !== undefined && { untilMs }) };
 }
 
+/** With a blank before it; nothing for now. */
 export const describePoint = (point: Point): string =>
   point.atSeq !== undefined
-    ? `at sequence ${point.atSeq}`
+    ? ` at sequence ${point.atSeq}`
     : point.atTimeMs !== undefined
-      ? `at ${new Date(point.atTimeMs).toISOString()}`
+      ? ` at ${new Date(point.atTimeMs).toISOString()}`
       : "";
 
 const UNITS_MS: Readonly<Record<string, number>> = {
@@ -81,12 +82,15 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 const DATE = /^(\d{4})-(\d{2})(?:-(\d{2}))?/;
 
 /**
- * Milliseconds since the epoch. Undefined for a text that is no time, and for a day that its month
- * does not have: `Date.parse` takes 30 February for 2 March.
+ * Milliseconds since the epoch. Undefined for a text that is no time, for a time that no `Date` can
+ * have, and for a day that its month does not have: `Date.parse` takes 30 February for 2 March.
  */
 function timeOf(text: string, nowMs: number): number | undefined {
   const ago = /^(\d+)([smhd])$/.exec(text);
-  if (ago !== null) return nowMs - Number(ago[1]) * UNITS_MS[ago[2]!]!;
+  if (ago !== null) {
+    const agoMs = new Date(nowMs - Number(ago[1]) * UNITS_MS[ago[2]!]!).getTime();
+    return Number.isNaN(agoMs) ? undefined : agoMs;
+  }
   const [date, year, month, day = "1"] = DATE.exec(text) ?? [];
   const timeMs = date === undefined ? Number.NaN : Date.parse(text);
   const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();

@@ -94,6 +94,7 @@ The API needs "Authorization: Bearer <token>". GET returns what the reading comm
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
   GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=
+                                   a name . or .. is a parameter: …/-/state?name=..
   GET  /api/query?sql=&at=&after=<class>/<name>@<seq>
                                    rows of one SELECT over all agents
   GET  /api/quarantined

@@ -30,6 +30,9 @@ const ROWS: ReadonlyArray<readonly [args: string, said: string]> = [
   ["deliveries --since yesterday", TIME],
   ["deliveries --agent /one", CLASS],
   ["state Some one --at 2026-02-30", POINT],
+  ["state Some one --at 99999999999d", POINT],
+  ["deliveries --since 99999999999d", TIME],
+  ["redeliver --range 99999999999d..", "Use two times with .. between them"],
   ["sql Some one SELECT --at soon", POINT],
   ["schedules Some one --at soon", POINT],
   ["workflows Some one --at soon", POINT],
@@ -47,6 +50,9 @@ const ROWS: ReadonlyArray<readonly [args: string, said: string]> = [
   ["why Some one table:rows", "A row is identified by its key in brackets"],
   ["call Some one greet Ada", `A string needs its own quotes: '"Ada"'`],
   ["redeliver", "Specify ids, or --range"],
+  ["redeliver x --status dead", "belong to --range"],
+  ["redeliver x --route /hook", "belong to --range"],
+  ["redeliver x --agent Some/one", "belong to --range"],
   ["redeliver --range 2h", "Use two times with .. between them"],
   ["redeliver --range 2h..soon", "Use two times with .. between them"],
   ["redeliver x --to <>", "Agent name is empty."],
@@ -75,6 +81,13 @@ test.each(["import missing.jsonl", "restore missing", "erase Some one --yes --ba
     expect(cli.targets).toEqual([]);
   },
 );
+
+test("a file of import that is no regular one is refused before the broker is tried", async () => {
+  const cli = new CliFixture();
+  const { code, err } = await cli.run(["import", "/dev/null", ...NATS]);
+  expect({ code, targets: cli.targets }).toEqual({ code: 1, targets: [] });
+  expect(err).toContain("A pipe can't be read twice");
+});
 
 test("a backup's folders are checked before the broker is tried", async () => {
   const folder = tempFolder("wrong-backup");
