@@ -25,7 +25,7 @@ import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { RateLimit } from "./RateLimit.ts";
-import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type {
   GatewayMessage,
   SocketAttachment,
@@ -43,6 +43,7 @@ import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessa
 import { FrameReassembler } from "./FrameReassembler.ts";
 import type { GatewayConfig } from "./GatewayConfig.ts";
 import { SocketRates } from "./SocketRates.ts";
+import { SocketsByShard } from "./SocketsByShard.ts";
 
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
 const RESUMES_AT_ONCE = 32;
@@ -83,6 +84,8 @@ export interface SocketServices {
 export interface Entry {
   readonly id: AgentId;
   readonly info: SocketInfo;
+  /** As in `SocketsByShard`. */
+  readonly place: number;
   attachment: SocketAttachment | undefined;
   socket: ServerSocket | undefined;
   /** Rule 3: frames that arrived before the upgrade finished. */
@@ -103,6 +106,7 @@ export interface Entry {
 export class SocketTable {
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
+  private readonly byShard: SocketsByShard<Entry>;
   private readonly reassembler = new FrameReassembler();
   private readonly waiting = new PeerBytes(WAITING_BYTES_MAX);
   private readonly rates: SocketRates;
@@ -112,6 +116,7 @@ export class SocketTable {
 
   constructor(private readonly services: SocketServices) {
     this.rates = new SocketRates(services.config.socketRates, services.time);
+    this.byShard = new SocketsByShard(services.config.shards);
     this.owner = {
       calls: services.calls,
       gatewayId: services.config.gatewayId,
@@ -134,6 +139,7 @@ export class SocketTable {
     const entry: Entry = {
       id,
       info,
+      place: this.byShard.nextPlace(),
       attachment: undefined,
       socket: undefined,
       early: [],
@@ -147,6 +153,7 @@ export class SocketTable {
       round: this.round,
     };
     this.entries.set(info.sid, entry);
+    this.byShard.add(entry);
     const key = addressKey(id);
     const of = this.byAgent.get(key);
     if (of === undefined) this.byAgent.set(key, new Set([entry]));
@@ -156,6 +163,7 @@ export class SocketTable {
 
   remove(entry: Entry): void {
     this.entries.delete(entry.info.sid);
+    this.byShard.remove(entry);
     if (entry.messages !== undefined) this.waiting.forget(entry.messages);
     const key = addressKey(entry.id);
     const of = this.byAgent.get(key);
@@ -230,21 +238,26 @@ export class SocketTable {
     }
   }
 
-  /** Returns one page of the sockets of a shard's agents, for the shard's new owner (rule 2). */
+  /**
+   * Returns one page of the sockets of a shard's agents, for the shard's new owner (rule 2). The
+   * cursor is the place of the last socket of the page before.
+   */
   census({ shard, cursor }: CensusRequest): CensusReply {
-    const { gatewayId, shards } = this.services.config;
-    const all = [...this.entries.values()].filter((e) => shardOf(e.id, shards) === shard);
-    const from = Number(cursor ?? 0);
-    const page = all.slice(from, from + CENSUS_PAGE);
+    const page: Entry[] = [];
+    let more = false;
+    for (const entry of this.byShard.after(shard as ShardId, Number(cursor ?? 0))) {
+      if (entry.attachment === undefined) continue;
+      more = page.length === CENSUS_PAGE;
+      if (more) break;
+      page.push(entry);
+    }
     return {
-      gateway: gatewayId,
-      sockets: page
-        .filter((entry) => entry.attachment !== undefined)
-        .map((entry) => ({
-          agent: [entry.id.class, entry.id.name] as const,
-          socket: infoOf(entry),
-        })),
-      ...(from + CENSUS_PAGE < all.length ? { next: String(from + CENSUS_PAGE) } : {}),
+      gateway: this.services.config.gatewayId,
+      sockets: page.map((entry) => ({
+        agent: [entry.id.class, entry.id.name],
+        socket: infoOf(entry),
+      })),
+      ...(more ? { next: String(page.at(-1)!.place) } : {}),
     };
   }
 
