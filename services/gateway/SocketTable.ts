@@ -32,13 +32,9 @@ import type {
   SocketInfo,
 } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";
-import type {
-  CensusReply,
-  CensusRequest,
-  TrafficReply,
-  TrafficRequest,
-} from "../../schemas/bus/SocketLists.ts";
+import type { CensusRequest, TrafficReply, TrafficRequest } from "../../schemas/bus/SocketLists.ts";
 import { askHost } from "./askHost.ts";
+import { censusPage } from "./censusPage.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
 import type { GatewayConfig } from "./GatewayConfig.ts";
@@ -47,8 +43,6 @@ import { SocketsByShard } from "./SocketsByShard.ts";
 
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
 const RESUMES_AT_ONCE = 32;
-/** Sockets in one census reply: well under any payload limit. */
-const CENSUS_PAGE = 200;
 
 /**
  * Bytes of clients' messages that wait for their agents, of all sockets: as many as of requests'
@@ -239,26 +233,20 @@ export class SocketTable {
   }
 
   /**
-   * Returns one page of the sockets of a shard's agents, for the shard's new owner (rule 2). The
-   * cursor is the place of the last socket of the page before.
+   * Returns the encoded `CensusReply` with one page of the sockets of a shard's agents, for the
+   * shard's new owner (rule 2).
    */
-  census({ shard, cursor }: CensusRequest): CensusReply {
-    const page: Entry[] = [];
-    let more = false;
-    for (const entry of this.byShard.after(shard as ShardId, Number(cursor ?? 0))) {
-      if (entry.attachment === undefined) continue;
-      more = page.length === CENSUS_PAGE;
-      if (more) break;
-      page.push(entry);
-    }
-    return {
-      gateway: this.services.config.gatewayId,
-      sockets: page.map((entry) => ({
-        agent: [entry.id.class, entry.id.name],
-        socket: infoOf(entry),
-      })),
-      ...(more ? { next: String(page.at(-1)!.place) } : {}),
-    };
+  census({ shard, cursor }: CensusRequest): Uint8Array {
+    const { bus, config } = this.services;
+    return censusPage(this.byShard.after(shard as ShardId, Number(cursor ?? 0)), {
+      gateway: config.gatewayId,
+      messageBytesMax: bus.payloadBytesMax,
+      describe: (entry) =>
+        entry.attachment === undefined
+          ? undefined
+          : { agent: [entry.id.class, entry.id.name], socket: infoOf(entry) },
+      onTooLarge: (entry) => this.onTooLarge(entry),
+    });
   }
 
   /** Returns what was counted of those sockets that are open. */
@@ -357,6 +345,16 @@ export class SocketTable {
       error: error.message,
     });
     socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
+  }
+
+  /** The state of its connection comes from an older host, which did not limit it. */
+  private onTooLarge(entry: Entry): void {
+    this.services.log.warn(
+      "a connection's state is too large for another host; its socket was closed",
+      { ...entry.id },
+    );
+    entry.socket?.close(CLOSE_LAGGING, "The connection's state is too large");
+    this.remove(entry);
   }
 
   private onUnreachable(entry: Entry, error: unknown): void {
