@@ -213,6 +213,8 @@ export class Gateway {
   }
 
   private async stop(): Promise<void> {
+    // Before the rest, since it may call agents.
+    await this.services.unfinished.settle();
     this.watching.abort();
     this.webhooks.close();
     await this.services.sockets.stop();

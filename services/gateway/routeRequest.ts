@@ -85,10 +85,7 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
         (await access.routeAgentRequest(request)) ?? new Response("Not found", { status: 404 })
       );
     const response: unknown = await fetch(request, env, {
-      waitUntil: (promise) =>
-        void Promise.resolve(promise).catch((error: unknown) =>
-          log.error("a waitUntil promise rejected", { error: messageOf(error) }),
-        ),
+      waitUntil: services.unfinished.add,
       passThroughOnException: () => undefined,
       routeAgentRequest: (given) => access.routeAgentRequest(given),
     });
