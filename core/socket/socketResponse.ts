@@ -48,8 +48,13 @@ export const socketOf = (response: unknown): ObjectSocket | undefined =>
 
 /**
  * Takes the socket that a module's `fetch` returned: that of a stub's response, or the client's end
- * of a pair whose other end the module has accepted. `run`: as of `SocketHolder`. Throws
- * `TypeError` where the other end was not accepted.
+ * of a pair whose other end the module has accepted. `run`: as of `SocketHolder`. `limit`: applied
+ * to a pair's socket; that of a stub has the limits of its agent's. Throws `TypeError` where the
+ * other end was not accepted.
  */
-export const takePending = (socket: ObjectSocket, run: SocketHolder["run"]): PendingSocket =>
-  ObjectSocket.internals.take(socket) ?? moduleSocket(ObjectSocket.accepted(socket), run);
+export const takePending = (
+  socket: ObjectSocket,
+  run: SocketHolder["run"],
+  limit: (pending: PendingSocket) => PendingSocket,
+): PendingSocket =>
+  ObjectSocket.internals.take(socket) ?? limit(moduleSocket(ObjectSocket.accepted(socket), run));

@@ -98,12 +98,12 @@ export interface Entry {
 }
 
 export class SocketTable {
+  readonly rates: SocketRates;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly byShard: SocketsByShard<Entry>;
   private readonly reassembler = new FrameReassembler();
   private readonly waiting = new PeerBytes(WAITING_BYTES_MAX);
-  private readonly rates: SocketRates;
   private readonly owner: SocketOwner<Entry>;
   /** Counts calls of `resumeAll`. */
   private round = 0;

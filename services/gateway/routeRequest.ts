@@ -12,6 +12,7 @@ import { FAILED, textResponse } from "../../core/http/responseHead.ts";
 import { tooMuchWritten } from "../../core/input/fixedAnswers.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { limitedSocket } from "./limitedSocket.ts";
 import { toHttpResponse, type GatewayAnswer } from "./requests.ts";
 import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
@@ -53,7 +54,9 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   if (socket === undefined)
     return { _tag: "Answer", answer: await answerWith(services, request, response) };
   try {
-    return { _tag: "Socket", socket: takePending(socket, services.sockets.holder().run) };
+    const { sockets, log } = services;
+    const limit = (own: PendingSocket) => limitedSocket(own, sockets.table.rates, log);
+    return { _tag: "Socket", socket: takePending(socket, sockets.holder().run, limit) };
   } catch (error) {
     logFailure(services, request, error);
     return { _tag: "Answer", answer: FAILED };

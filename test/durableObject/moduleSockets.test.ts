@@ -72,3 +72,19 @@ test("a socket is not opened if the module has not accepted its end, or none was
   const plain = await globalThis.fetch(`${system.url}/`);
   expect([plain.status, await plain.text()]).toEqual([426, expect.stringMatching(/WebSocket/)]);
 });
+
+test("a client that exceeds its rate is closed with 1013, as one of an agent, and the module is told", async () => {
+  const frames = { perSecond: 100, burst: 200 };
+  const limited = await systems.start(
+    { agents: {}, fetch },
+    { gateway: { socketRates: { frames } } as never },
+  );
+  const ada = await TestSocket.open(`${limited.url}/limited`);
+  for (let i = 0; i < 1_000; i++) ada.socket.send("more");
+  await ada.until("it is closed", () => ada.closed !== undefined);
+  expect(ada.closed?.code).toBe(1013);
+  expect(ada.closed?.reason).toContain("--frames-per-socket");
+  expect(ada.frames.length).toBeLessThan(1_000);
+  await told([1013, ada.closed?.reason, true, 3]);
+  await limited.stop();
+});
