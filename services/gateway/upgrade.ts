@@ -8,7 +8,7 @@ import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/h
 import { abortOfSignal } from "../../core/lazyFetch/AbortSource.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
-import { addressOf } from "./RateLimit.ts";
+import { addressOf } from "../../core/http/clientAddress.ts";
 import { routeUpgrade } from "./routeRequest.ts";
 
 /** Rejects only for a defect. `aborted` fires when the caller disconnects. */
