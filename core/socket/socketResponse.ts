@@ -19,8 +19,9 @@ interface UpgradeInit {
 /** RFC 9110, 15.2.2. */
 const SWITCHING_PROTOCOLS = 101;
 
-export function socketResponse(webSocket: ObjectSocket): Response {
-  const response = Object.defineProperties(new Response(null), {
+/** `headers`: only `Sec-WebSocket-Protocol` reaches the client. */
+export function socketResponse(webSocket: ObjectSocket, headers: HeadersInit = []): Response {
+  const response = Object.defineProperties(new Response(null, { headers }), {
     status: { value: SWITCHING_PROTOCOLS },
     webSocket: { value: webSocket },
   });
@@ -36,10 +37,10 @@ export function socketResponse(webSocket: ObjectSocket): Response {
 export function upgradeOf(init: unknown): Response | undefined {
   if (typeof init !== "object" || init === null) return undefined;
   if (init instanceof Response && sockets.has(init)) return init;
-  const { status, webSocket } = init as UpgradeInit;
+  const { status, webSocket, headers } = init as UpgradeInit;
   if (status !== SWITCHING_PROTOCOLS || webSocket === undefined || webSocket === null)
     return undefined;
-  return socketResponse(ObjectSocket.returned(webSocket));
+  return socketResponse(ObjectSocket.returned(webSocket), headers);
 }
 
 /** The socket of a response; undefined for any other. */

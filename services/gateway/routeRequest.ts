@@ -27,8 +27,8 @@ const HOST_LOST =
 type Routed =
   /** A plain HTTP answer instead of the 101. */
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
-  /** The 101, for this socket. */
-  | { readonly _tag: "Socket"; readonly socket: PendingSocket };
+  /** The 101, for this socket; `protocol`: the subprotocol that the module chose. */
+  | { readonly _tag: "Socket"; readonly socket: PendingSocket; readonly protocol?: string };
 
 /** Answers a request that is not an upgrade. Never rejects. */
 export async function answerRequest(
@@ -56,7 +56,9 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   try {
     const { sockets, log } = services;
     const limit = (own: PendingSocket) => limitedSocket(own, sockets.table.rates, log);
-    return { _tag: "Socket", socket: takePending(socket, sockets.holder().run, limit) };
+    const taken = takePending(socket, sockets.holder().run, limit);
+    const protocol = response.headers.get("sec-websocket-protocol");
+    return { _tag: "Socket", socket: taken, ...(protocol === null ? {} : { protocol }) };
   } catch (error) {
     logFailure(services, request, error);
     return { _tag: "Answer", answer: FAILED };

@@ -26,10 +26,11 @@ export async function decideUpgrade(
   }
   const routed = await routeUpgrade(services, request);
   if (routed._tag === "Answer") return refuse(routed.answer);
-  const { socket } = routed;
+  const { socket, protocol } = routed;
   const address = addressOf(http, trustedProxies);
   return {
     _tag: "Accept",
+    ...(protocol === undefined ? {} : { protocol }),
     open: (client) => socket.open(client, address),
     missed: () => socket.drop(),
   };

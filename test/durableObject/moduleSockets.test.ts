@@ -4,6 +4,7 @@
  */
 import { beforeAll, expect, test } from "vitest";
 import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
+import WebSocket from "ws";
 import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems } from "../system/kit.ts";
 
@@ -28,7 +29,8 @@ async function fetch(request: Request): Promise<Response> {
     server.send("welcome");
   }
   if (pathname === "/early") server.close(4001, "at once");
-  return new Response(null, { status: 101, webSocket: client } as ResponseInit);
+  const headers: HeadersInit = pathname === "/spoken" ? { "sec-websocket-protocol": "chat" } : {};
+  return new Response(null, { status: 101, webSocket: client, headers } as ResponseInit);
 }
 
 const systems = useSystems();
@@ -87,4 +89,16 @@ test("a client that exceeds its rate is closed with 1013, as one of an agent, an
   expect(ada.frames.length).toBeLessThan(1_000);
   await told([1013, ada.closed?.reason, true, 3]);
   await limited.stop();
+});
+
+test("the subprotocol of the module's response is the socket's, if the client has offered it", async () => {
+  const spoken = async (...offered: string[]): Promise<string> => {
+    const socket = new WebSocket(`${system.url.replace("http", "ws")}/spoken`, offered);
+    await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+    socket.close();
+    return socket.protocol;
+  };
+  expect(await spoken("mail", "chat")).toBe("chat");
+  expect(await spoken()).toBe("");
+  await expect(spoken("mail")).rejects.toThrow("Server sent no subprotocol");
 });
