@@ -24,6 +24,12 @@ export interface ConnectionOutlet {
 const TAGS_MAX = 10;
 export const TAG_LENGTH_MAX = 256;
 
+/**
+ * UTF-8 bytes of a connection's state as JSON: a host that takes over the agent receives it in one
+ * message, with the socket's URL, and a broker's messages have 1 MB.
+ */
+const STATE_BYTES_MAX = 262_144;
+
 /** Close codes that a frame can't carry: they describe a close without one (RFC 6455 §7.4.1). */
 const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);
 const CODE_MIN = 1000; // 0-999 are not used by the protocol
@@ -79,7 +85,8 @@ export class Connection<TState = unknown> {
 
   /**
    * Sets the connection's state, to a value or by a function of the previous one. Returns the new
-   * state. Throws `TypeError` for a value that JSON can't carry; then nothing has changed.
+   * state. Throws `TypeError` for a value that JSON can't carry, and `RangeError` for more than 256
+   * KiB of JSON; then nothing has changed.
    */
   setState(change: (previous: TState | null) => TState | null): TState | null;
   setState(next: TState | null): TState | null;
@@ -89,6 +96,7 @@ export class Connection<TState = unknown> {
         ? (next as (previous: TState | null) => TState | null)(this.state)
         : next;
     assertWireValue(value, "the state of a connection");
+    assertStateSize(value);
     this.#internals.state = value;
     this.#internals.outlet.attach(this as Connection);
     return this.state;
@@ -188,6 +196,17 @@ class Internals {
       ...(reads.size === 0 ? {} : { reads: [...reads] }),
     };
   }
+}
+
+function assertStateSize(value: unknown): void {
+  const text = JSON.stringify(value) ?? "";
+  // A unit of UTF-16 has at most 3 bytes, so that a usual state is not encoded.
+  if (text.length * 3 <= STATE_BYTES_MAX) return;
+  const { length } = new TextEncoder().encode(text);
+  if (length > STATE_BYTES_MAX)
+    throw new RangeError(
+      `The state of a connection has at most ${STATE_BYTES_MAX} bytes of JSON, but this one has ${length}. Keep it in the agent's state or tables, by the connection's id`,
+    );
 }
 
 /** Throws `RangeError` as `Connection.close`. */

@@ -18,7 +18,7 @@ export const TOO_SLOW = "Too slow to receive";
 const REASON_BYTES_MAX = 123;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
  * Returns undefined for a code that may not be sent; the frame then has none, and the peer sees

@@ -8,6 +8,7 @@
  * fields, so `installLazyFetch` unwraps lazy ones first.
  */
 import { abortOfSignal, type Abort } from "./AbortSource.ts";
+import { copyHeaders } from "./copyHeaders.ts";
 import { LazyBody } from "./LazyBody.ts";
 import { asPairs, isPlainName, LazyHeaders, type PlainHeaders } from "./LazyHeaders.ts";
 import { standIn } from "./standIn.ts";
@@ -49,6 +50,7 @@ export class LazyRequest {
   #href: string | undefined;
   readonly #method: string;
   readonly #given: PlainHeaders;
+  /** What `headers` has returned before there was a real request. It stays this object. */
   #headers: Headers | undefined;
   readonly #body: LazyBody;
   readonly #abort: LazyRequestInit["abort"];
@@ -110,7 +112,7 @@ export class LazyRequest {
     return this.#method;
   }
   get headers(): Headers {
-    return this.#real?.headers ?? (this.#headers ??= LazyHeaders.of(this.#given));
+    return this.#headers ?? this.#real?.headers ?? (this.#headers = LazyHeaders.of(this.#given));
   }
   get signal(): AbortSignal {
     return this.#abort?.signal ?? this.#unlazy().signal;
@@ -134,7 +136,7 @@ export class LazyRequest {
       const init = { method: this.#method, headers, body: this.#body.source, abort: this.#abort };
       this.#real = new NativeRequest(this.#url, nativeInit(init as LazyRequestInit));
       this.#body.handOver(this.#real);
-    }
+    } else if (this.#headers !== undefined) copyHeaders(this.#headers, this.#real.headers);
     return this.#real;
   }
 

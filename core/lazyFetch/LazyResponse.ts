@@ -5,6 +5,7 @@
  * everything that can be seen (by test); whatever is unusual is made by the platform's class.
  */
 import type { HeaderPairs } from "../../schemas/bus/message.ts";
+import { copyHeaders } from "./copyHeaders.ts";
 import { LazyBody } from "./LazyBody.ts";
 import { standIn } from "./standIn.ts";
 
@@ -26,6 +27,8 @@ export class LazyResponse {
   readonly #body: LazyBody;
   readonly #status: number;
   #headers: GivenHeaders | undefined;
+  /** What `headers` has returned before there was a real response. It stays this object. */
+  #shown: Headers | undefined;
   #real: Response | undefined;
 
   private constructor(
@@ -100,11 +103,15 @@ export class LazyResponse {
     return this.#status <= 299;
   }
   get headers(): Headers {
+    if (this.#shown !== undefined) return this.#shown;
     if (this.#real !== undefined) return this.#real.headers;
+    return (this.#headers = this.#shown = this.#ownHeaders());
+  }
+  #ownHeaders(): Headers {
     const given = this.#headers;
     if (given instanceof Headers) return given;
     const type = this.#body.source === null ? undefined : { "content-type": TEXT_TYPE };
-    return (this.#headers = new Headers(given === undefined ? type : toInit(given)));
+    return new Headers(given === undefined ? type : toInit(given));
   }
   get bodyUsed(): boolean {
     return this.#body.used;
@@ -125,7 +132,7 @@ export class LazyResponse {
       const init = { status: this.#status, ...(given && { headers: toInit(given) }) };
       this.#real = new NativeResponse(this.#body.source as BodyInit | null, init);
       this.#body.handOver(this.#real);
-    }
+    } else if (this.#shown !== undefined) copyHeaders(this.#shown, this.#real.headers);
     return this.#real;
   }
 

@@ -32,7 +32,10 @@ export interface EmailRouteSettings {
 
 /** The third argument of a module's `email`. */
 export interface EmailContext {
-  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
+  /**
+   * Delays the shutdown of the process until `promise` settles, by 10 s at most. A rejection is
+   * logged.
+   */
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /** Does nothing: it is here for modules written for other runtimes. */
   readonly passThroughOnException: () => void;

@@ -44,7 +44,10 @@ export type RouteHook = (
 
 /** The third argument of a module's `fetch`. */
 export interface FetchContext {
-  /** Delays the process's shutdown until `promise` settles; a rejection is logged. */
+  /**
+   * Delays the shutdown of the process until `promise` settles, by 10 s at most. A rejection is
+   * logged.
+   */
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /**
    * Accepted for modules written for other runtimes, and ignored: there is no origin to pass

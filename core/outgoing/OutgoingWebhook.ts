@@ -18,7 +18,10 @@ import type { OutgoingShape } from "./Outgoing.ts";
 
 /** Options of `sendWebhook`. */
 export interface SendWebhookOptions {
-  /** Signs the body: `X-Signature: sha256=<hex of its HMAC-SHA-256>`. */
+  /**
+   * Signs the body: `X-Signature: sha256=<hex of its HMAC-SHA-256>`. A text that is not empty;
+   * without this option the webhook is not signed.
+   */
   readonly secret?: string;
   /** Further headers. The runtime's own can't be replaced. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -94,7 +97,7 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
     headers[name] = value;
   }
   const standardWebhooks = options.standardWebhooks ?? false;
-  const { secret } = options;
+  const secret = secretOf(options);
   if (secret === undefined && standardWebhooks)
     throw new TypeError("sendWebhook: standardWebhooks needs a secret");
   const webhook = { id, url: url.href, body, headers, allowPrivate, standardWebhooks };
@@ -102,6 +105,17 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
   const signed = signatures(webhook, secret, call.nowMs, outgoing);
   const secretName = Object.keys(env).find((name) => env[name] === secret);
   return secretName === undefined ? { ...webhook, signed } : { ...webhook, secretName };
+}
+
+/** Undefined: the webhook is not signed, which is never what a missing variable means. */
+function secretOf(options: SendWebhookOptions): string | undefined {
+  if (!("secret" in options)) return undefined;
+  const { secret } = options as { readonly secret?: unknown };
+  if (typeof secret === "string" && secret !== "") return secret;
+  const is = secret === "" ? "empty" : secret === null ? "null" : typeof secret;
+  throw new TypeError(
+    `sendWebhook: the secret is ${is}; is its variable set? Leave it out to send unsigned`,
+  );
 }
 
 /** The headers of one attempt. Throws `OutgoingWebhookRefused` when the secret is gone. */

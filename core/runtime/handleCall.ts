@@ -278,13 +278,16 @@ function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   agent.sockets.sendText(connection, agent.mcpServers.frame);
 }
 
+/** Text of a frame, as a WebSocket decodes it: U+FEFF at its beginning is a character. */
+const frameText = new TextDecoder("utf-8", { ignoreBOM: true });
+
 async function receive(
   agent: ActiveAgent,
   connection: Connection,
   text: boolean,
   body: Uint8Array,
 ): Promise<void> {
-  const message = text ? new TextDecoder().decode(body) : ownBuffer(body);
+  const message = text ? frameText.decode(body) : ownBuffer(body);
   const isPlain = typeof message !== "string" || agent.agent instanceof ObjectActor;
   const frame = isPlain ? ({ _tag: "Message" } as const) : parseClientFrame(message);
   if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);

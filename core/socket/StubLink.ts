@@ -35,7 +35,8 @@ export interface SocketLink {
   setState(value: unknown): unknown;
 }
 
-const decoder = new TextDecoder();
+/** Text of a frame, as a WebSocket decodes it: U+FEFF at its beginning is a character. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 export class StubLink implements SocketLink {

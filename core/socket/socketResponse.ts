@@ -19,8 +19,9 @@ interface UpgradeInit {
 /** RFC 9110, 15.2.2. */
 const SWITCHING_PROTOCOLS = 101;
 
-export function socketResponse(webSocket: ObjectSocket): Response {
-  const response = Object.defineProperties(new Response(null), {
+/** `headers`: only `Sec-WebSocket-Protocol` reaches the client. */
+export function socketResponse(webSocket: ObjectSocket, headers: HeadersInit = []): Response {
+  const response = Object.defineProperties(new Response(null, { headers }), {
     status: { value: SWITCHING_PROTOCOLS },
     webSocket: { value: webSocket },
   });
@@ -36,10 +37,10 @@ export function socketResponse(webSocket: ObjectSocket): Response {
 export function upgradeOf(init: unknown): Response | undefined {
   if (typeof init !== "object" || init === null) return undefined;
   if (init instanceof Response && sockets.has(init)) return init;
-  const { status, webSocket } = init as UpgradeInit;
+  const { status, webSocket, headers } = init as UpgradeInit;
   if (status !== SWITCHING_PROTOCOLS || webSocket === undefined || webSocket === null)
     return undefined;
-  return socketResponse(ObjectSocket.returned(webSocket));
+  return socketResponse(ObjectSocket.returned(webSocket), headers);
 }
 
 /** The socket of a response; undefined for any other. */
@@ -48,8 +49,13 @@ export const socketOf = (response: unknown): ObjectSocket | undefined =>
 
 /**
  * Takes the socket that a module's `fetch` returned: that of a stub's response, or the client's end
- * of a pair whose other end the module has accepted. `run`: as of `SocketHolder`. Throws
- * `TypeError` where the other end was not accepted.
+ * of a pair whose other end the module has accepted. `run`: as of `SocketHolder`. `limit`: applied
+ * to a pair's socket; that of a stub has the limits of its agent's. Throws `TypeError` where the
+ * other end was not accepted.
  */
-export const takePending = (socket: ObjectSocket, run: SocketHolder["run"]): PendingSocket =>
-  ObjectSocket.internals.take(socket) ?? moduleSocket(ObjectSocket.accepted(socket), run);
+export const takePending = (
+  socket: ObjectSocket,
+  run: SocketHolder["run"],
+  limit: (pending: PendingSocket) => PendingSocket,
+): PendingSocket =>
+  ObjectSocket.internals.take(socket) ?? limit(moduleSocket(ObjectSocket.accepted(socket), run));

@@ -150,11 +150,13 @@ export class SubAgents implements DynamicAgents {
     return this.#table.list(agentClass === undefined ? undefined : nameOf(agentClass));
   }
 
-  /** Class names that URLs may name. */
+  /** Class names that URLs may name; a binding may have another name, which is none of a class. */
   get knownClasses(): string[] {
-    return Object.entries((this.#env ?? {}) as Record<string, unknown>)
-      .filter(([name, value]) => value instanceof AgentNamespace && !isReserved(name))
-      .map(([name]) => name);
+    const bound = Object.values((this.#env ?? {}) as Record<string, unknown>);
+    const names = bound.flatMap((value) =>
+      value instanceof AgentNamespace ? value.className : [],
+    );
+    return [...new Set(names)].filter((name) => !isReserved(name));
   }
 
   /** Its ancestors, root first. */

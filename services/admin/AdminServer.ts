@@ -97,7 +97,9 @@ async function answer(
 ): Promise<Answer> {
   if (isLoopbackHost(hostname) && !servesHost(LOOPBACK_ONLY, request.headers.host))
     return plain(421, "Misdirected request: use 127.0.0.1 or localhost");
-  if (request.method !== "GET") return plain(405, "Method not allowed", { allow: "GET" });
+  // node:http leaves out the body of an answer to HEAD.
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return plain(405, "Method not allowed", { allow: "GET, HEAD" });
   const path = (request.url ?? "/").split("?", 1)[0];
   if (path === "/healthz") {
     const state = await options.health?.();

@@ -52,7 +52,7 @@ export class Console {
 
   constructor(source: ConsoleSource, { token, hostname, publicHost, time, log }: ConsoleParts) {
     this.source = source;
-    this.token = new ConsoleToken(token, time);
+    this.token = new ConsoleToken(token, time, publicHost === undefined ? 0 : 1);
     this.servesHost = hostRule(hostname, publicHost);
     this.log = log;
     this.news = new NewsStreams(source, time);

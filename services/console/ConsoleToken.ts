@@ -5,9 +5,11 @@
  *
  * 1. Tokens are compared by digest and in constant time.
  * 2. An address that sent too many wrong tokens is refused for a minute, whatever it sends, so that
- *    fast guessing gains nothing. A request without a token is not counted.
+ *    fast guessing gains nothing. A request without a token is not counted. Behind a proxy the
+ *    address is the one that the proxy saw, or one visitor would lock out all of its users.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
+import { addressOf } from "../../core/http/clientAddress.ts";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
@@ -29,21 +31,27 @@ export class ConsoleToken {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly failures = new Map<string, Failures>();
 
-  constructor(token: string, time: Pick<TimeShape, "monotonicMs">) {
+  /** `trustedProxies`: as of `addressOf`. */
+  constructor(
+    token: string,
+    time: Pick<TimeShape, "monotonicMs">,
+    private readonly trustedProxies: number,
+  ) {
     this.digest = digestOf(token);
     this.time = time;
   }
 
-  judge({ headers, remoteAddress }: HttpRequest): TokenVerdict {
-    const token = /^bearer +(.*)$/i.exec(headers["authorization"]?.[0] ?? "")?.[1];
+  judge(request: Pick<HttpRequest, "headers" | "remoteAddress">): TokenVerdict {
+    const token = /^bearer +(.*)$/i.exec(request.headers["authorization"]?.[0] ?? "")?.[1];
     if (token === undefined) return "absent";
+    const address = addressOf(request, this.trustedProxies);
     const now = this.time.monotonicMs();
-    const kept = this.failures.get(remoteAddress);
+    const kept = this.failures.get(address);
     const failed = kept !== undefined && kept.untilMs > now ? kept : undefined;
     if (failed !== undefined && failed.count >= FAILURES_MAX) return "tooMany";
     if (timingSafeEqual(digestOf(token), this.digest)) return "right";
-    this.failures.delete(remoteAddress);
-    this.failures.set(remoteAddress, {
+    this.failures.delete(address);
+    this.failures.set(address, {
       count: (failed?.count ?? 0) + 1,
       untilMs: failed?.untilMs ?? now + WINDOW_MS,
     });

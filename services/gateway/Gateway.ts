@@ -22,7 +22,8 @@ import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import { answerApproval, APPROVAL_BODY_BYTES_MAX, isApprovalLink } from "./ApprovalEndpoint.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
-import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
+import { addressOf } from "../../core/http/clientAddress.ts";
+import { RateLimit, tooMany } from "./RateLimit.ts";
 import { toRequest, urlOf } from "./requests.ts";
 import { RequestLines } from "./RequestLines.ts";
 import { answerRequest } from "./routeRequest.ts";
@@ -213,6 +214,8 @@ export class Gateway {
   }
 
   private async stop(): Promise<void> {
+    // Before the rest, since it may call agents.
+    await this.services.unfinished.settle();
     this.watching.abort();
     this.webhooks.close();
     await this.services.sockets.stop();

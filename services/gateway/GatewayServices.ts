@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect";
 import * as Option from "effect/Option";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { DeliveryLog, type DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
@@ -52,6 +53,8 @@ export interface GatewayServices {
   readonly hmacSha256?: OutgoingShape["hmacSha256"] | undefined;
   /** Absent: nothing is traced. */
   readonly tracing?: TracingShape | undefined;
+  /** What the module's `fetch` passed to `waitUntil`. */
+  readonly unfinished: UnfinishedWork;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
   readonly blobs: BlobsShape;
@@ -76,6 +79,7 @@ export const gatewayServices = (
       access: new Access({ ...own, log }),
       sockets: new SocketKeeper({ ...own, bus, entityLimit, leases, log, time }),
       entityLimit,
+      unfinished: new UnfinishedWork(time, log),
       inbox: yield* Inbox,
       leases,
       blobs: yield* Blobs,

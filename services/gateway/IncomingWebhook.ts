@@ -15,7 +15,7 @@ import {
   type DeliveryEnd,
 } from "./deliveryRecord.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
-import { addressOf } from "./RateLimit.ts";
+import { addressOf } from "../../core/http/clientAddress.ts";
 import { headerRecord, urlOf } from "./requests.ts";
 
 type Services = Pick<

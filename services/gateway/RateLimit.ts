@@ -8,7 +8,7 @@
  * is bounded by the requests of the last few seconds and by `KEYS_MAX`.
  */
 import { textResponse } from "../../core/http/responseHead.ts";
-import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 export interface Rate {
@@ -108,26 +108,3 @@ export class RateLimit {
 /** The 429 of a caller that is over its limit. */
 export const tooMany = (seconds: number): HttpResponse =>
   textResponse(429, "Too many requests", [["retry-after", String(seconds)]]);
-
-/**
- * Returns the caller's address as a key. Behind `trustedProxies` proxies it is the address that the
- * outermost of them saw: the n-th entry of `X-Forwarded-For` from its end. Earlier entries can be
- * forged. The key of an IPv6 caller is its /64 network.
- */
-export function addressOf(request: HttpRequest, trustedProxies: number): string {
-  const forwarded = (request.headers["x-forwarded-for"] ?? []).flatMap((line) => line.split(","));
-  const seen = trustedProxies === 0 ? undefined : forwarded.at(-trustedProxies)?.trim();
-  const address = seen === undefined || seen === "" ? request.remoteAddress : seen;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
-  return address.includes(":") ? network(address) : address;
-}
-
-/** Returns the first four of the eight groups, with `::` expanded. */
-function network(address: string): string {
-  const [before = "", after] = address.split("::");
-  const head = before === "" ? [] : before.split(":");
-  const tail = after === undefined || after === "" ? [] : after.split(":");
-  const zeros = after === undefined ? 0 : Math.max(0, 8 - head.length - tail.length);
-  return [...head, ...Array.from({ length: zeros }, () => "0"), ...tail].slice(0, 4).join(":");
-}

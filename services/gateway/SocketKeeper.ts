@@ -66,8 +66,8 @@ export class SocketKeeper implements StubSockets {
       listen(services, config.subjects.gateway(config.gatewayId, "census"), ({ data, reply }) => {
         if (reply === undefined) return;
         const { head } = decodeMessage<CensusRequest | TrafficRequest>(data);
-        const answer = "traffic" in head ? table.traffic(head) : table.census(head);
-        bus.publish(reply, encodeMessage(answer));
+        const isTraffic = "traffic" in head;
+        bus.publish(reply, isTraffic ? encodeMessage(table.traffic(head)) : table.census(head));
       }),
       // Frames sent while the broker was away are lost. Each agent is notified of its sockets and
       // sends its state.

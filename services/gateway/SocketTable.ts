@@ -25,29 +25,24 @@ import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { RateLimit } from "./RateLimit.ts";
-import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type {
   GatewayMessage,
   SocketAttachment,
   SocketInfo,
 } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";
-import type {
-  CensusReply,
-  CensusRequest,
-  TrafficReply,
-  TrafficRequest,
-} from "../../schemas/bus/SocketLists.ts";
+import type { CensusRequest, TrafficReply, TrafficRequest } from "../../schemas/bus/SocketLists.ts";
 import { askHost } from "./askHost.ts";
+import { censusPage } from "./censusPage.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
 import type { GatewayConfig } from "./GatewayConfig.ts";
 import { SocketRates } from "./SocketRates.ts";
+import { SocketsByShard } from "./SocketsByShard.ts";
 
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
 const RESUMES_AT_ONCE = 32;
-/** Sockets in one census reply: well under any payload limit. */
-const CENSUS_PAGE = 200;
 
 /**
  * Bytes of clients' messages that wait for their agents, of all sockets: as many as of requests'
@@ -83,6 +78,8 @@ export interface SocketServices {
 export interface Entry {
   readonly id: AgentId;
   readonly info: SocketInfo;
+  /** As in `SocketsByShard`. */
+  readonly place: number;
   attachment: SocketAttachment | undefined;
   socket: ServerSocket | undefined;
   /** Rule 3: frames that arrived before the upgrade finished. */
@@ -101,17 +98,19 @@ export interface Entry {
 }
 
 export class SocketTable {
+  readonly rates: SocketRates;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
+  private readonly byShard: SocketsByShard<Entry>;
   private readonly reassembler = new FrameReassembler();
   private readonly waiting = new PeerBytes(WAITING_BYTES_MAX);
-  private readonly rates: SocketRates;
   private readonly owner: SocketOwner<Entry>;
   /** Counts calls of `resumeAll`. */
   private round = 0;
 
   constructor(private readonly services: SocketServices) {
     this.rates = new SocketRates(services.config.socketRates, services.time);
+    this.byShard = new SocketsByShard(services.config.shards);
     this.owner = {
       calls: services.calls,
       gatewayId: services.config.gatewayId,
@@ -134,6 +133,7 @@ export class SocketTable {
     const entry: Entry = {
       id,
       info,
+      place: this.byShard.nextPlace(),
       attachment: undefined,
       socket: undefined,
       early: [],
@@ -147,6 +147,7 @@ export class SocketTable {
       round: this.round,
     };
     this.entries.set(info.sid, entry);
+    this.byShard.add(entry);
     const key = addressKey(id);
     const of = this.byAgent.get(key);
     if (of === undefined) this.byAgent.set(key, new Set([entry]));
@@ -156,6 +157,7 @@ export class SocketTable {
 
   remove(entry: Entry): void {
     this.entries.delete(entry.info.sid);
+    this.byShard.remove(entry);
     if (entry.messages !== undefined) this.waiting.forget(entry.messages);
     const key = addressKey(entry.id);
     const of = this.byAgent.get(key);
@@ -230,22 +232,21 @@ export class SocketTable {
     }
   }
 
-  /** Returns one page of the sockets of a shard's agents, for the shard's new owner (rule 2). */
-  census({ shard, cursor }: CensusRequest): CensusReply {
-    const { gatewayId, shards } = this.services.config;
-    const all = [...this.entries.values()].filter((e) => shardOf(e.id, shards) === shard);
-    const from = Number(cursor ?? 0);
-    const page = all.slice(from, from + CENSUS_PAGE);
-    return {
-      gateway: gatewayId,
-      sockets: page
-        .filter((entry) => entry.attachment !== undefined)
-        .map((entry) => ({
-          agent: [entry.id.class, entry.id.name] as const,
-          socket: infoOf(entry),
-        })),
-      ...(from + CENSUS_PAGE < all.length ? { next: String(from + CENSUS_PAGE) } : {}),
-    };
+  /**
+   * Returns the encoded `CensusReply` with one page of the sockets of a shard's agents, for the
+   * shard's new owner (rule 2).
+   */
+  census({ shard, cursor }: CensusRequest): Uint8Array {
+    const { bus, config } = this.services;
+    return censusPage(this.byShard.after(shard as ShardId, Number(cursor ?? 0)), {
+      gateway: config.gatewayId,
+      messageBytesMax: bus.payloadBytesMax,
+      describe: (entry) =>
+        entry.attachment === undefined
+          ? undefined
+          : { agent: [entry.id.class, entry.id.name], socket: infoOf(entry) },
+      onTooLarge: (entry) => this.onTooLarge(entry),
+    });
   }
 
   /** Returns what was counted of those sockets that are open. */
@@ -344,6 +345,16 @@ export class SocketTable {
       error: error.message,
     });
     socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
+  }
+
+  /** The state of its connection comes from an older host, which did not limit it. */
+  private onTooLarge(entry: Entry): void {
+    this.services.log.warn(
+      "a connection's state is too large for another host; its socket was closed",
+      { ...entry.id },
+    );
+    entry.socket?.close(CLOSE_LAGGING, "The connection's state is too large");
+    this.remove(entry);
   }
 
   private onUnreachable(entry: Entry, error: unknown): void {

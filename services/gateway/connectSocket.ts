@@ -25,7 +25,7 @@ const PENDING_MS_MAX = 60_000;
 /**
  * Stands for code of this process. Private addresses have no limit of their own (`SocketRates`).
  */
-const OWN_ADDRESS = "127.0.0.1";
+export const OWN_ADDRESS = "127.0.0.1";
 
 /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */
 export async function connectSocket(

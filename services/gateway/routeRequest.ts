@@ -12,6 +12,7 @@ import { FAILED, textResponse } from "../../core/http/responseHead.ts";
 import { tooMuchWritten } from "../../core/input/fixedAnswers.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { limitedSocket } from "./limitedSocket.ts";
 import { toHttpResponse, type GatewayAnswer } from "./requests.ts";
 import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
@@ -26,8 +27,8 @@ const HOST_LOST =
 type Routed =
   /** A plain HTTP answer instead of the 101. */
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
-  /** The 101, for this socket. */
-  | { readonly _tag: "Socket"; readonly socket: PendingSocket };
+  /** The 101, for this socket; `protocol`: the subprotocol that the module chose. */
+  | { readonly _tag: "Socket"; readonly socket: PendingSocket; readonly protocol?: string };
 
 /** Answers a request that is not an upgrade. Never rejects. */
 export async function answerRequest(
@@ -53,7 +54,11 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   if (socket === undefined)
     return { _tag: "Answer", answer: await answerWith(services, request, response) };
   try {
-    return { _tag: "Socket", socket: takePending(socket, services.sockets.holder().run) };
+    const { sockets, log } = services;
+    const limit = (own: PendingSocket) => limitedSocket(own, sockets.table.rates, log);
+    const taken = takePending(socket, sockets.holder().run, limit);
+    const protocol = response.headers.get("sec-websocket-protocol");
+    return { _tag: "Socket", socket: taken, ...(protocol === null ? {} : { protocol }) };
   } catch (error) {
     logFailure(services, request, error);
     return { _tag: "Answer", answer: FAILED };
@@ -85,10 +90,7 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
         (await access.routeAgentRequest(request)) ?? new Response("Not found", { status: 404 })
       );
     const response: unknown = await fetch(request, env, {
-      waitUntil: (promise) =>
-        void Promise.resolve(promise).catch((error: unknown) =>
-          log.error("a waitUntil promise rejected", { error: messageOf(error) }),
-        ),
+      waitUntil: services.unfinished.add,
       passThroughOnException: () => undefined,
       routeAgentRequest: (given) => access.routeAgentRequest(given),
     });

@@ -8,7 +8,7 @@ import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/h
 import { abortOfSignal } from "../../core/lazyFetch/AbortSource.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
-import { addressOf } from "./RateLimit.ts";
+import { addressOf } from "../../core/http/clientAddress.ts";
 import { routeUpgrade } from "./routeRequest.ts";
 
 /** Rejects only for a defect. `aborted` fires when the caller disconnects. */
@@ -26,10 +26,11 @@ export async function decideUpgrade(
   }
   const routed = await routeUpgrade(services, request);
   if (routed._tag === "Answer") return refuse(routed.answer);
-  const { socket } = routed;
+  const { socket, protocol } = routed;
   const address = addressOf(http, trustedProxies);
   return {
     _tag: "Accept",
+    ...(protocol === undefined ? {} : { protocol }),
     open: (client) => socket.open(client, address),
     missed: () => socket.drop(),
   };

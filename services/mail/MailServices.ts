@@ -7,6 +7,7 @@ import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
 import type { EmailContext } from "../../core/mail/EmailRoute.ts";
 import type { MailServerOptions } from "../../core/mail/MailServer.ts";
 import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
+import type { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 /** What the mail process uses of the user's module. */
@@ -52,6 +53,8 @@ export interface MailServices {
   /** A function, because `agents dev` replaces the module while the process runs. */
   readonly module: () => MailModule;
   readonly transport: MailTransportShape;
+  /** What the module's `email` passed to `waitUntil`. */
+  readonly unfinished: UnfinishedWork;
   readonly time: TimeShape;
   readonly log: LogShape;
 }

@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect";
 import { Log } from "../../core/telemetry/Log.ts";
 import { MailServer, type MailAnswer } from "../../core/mail/MailServer.ts";
 import { MailTransport } from "../../core/mail/MailTransport.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { Time } from "../../core/time/Time.ts";
 import { MAIL_BOUNDS_DEFAULT, type MailBounds, type MailModule } from "./MailServices.ts";
 import { PeerRates } from "./PeerRates.ts";
@@ -41,7 +42,12 @@ export const runMail = (options: RunMailOptions) =>
       ...options.bounds,
     };
     const rates = new PeerRates(time, messagesPerPeerPerMinute);
-    const services = { module, transport, time, log };
+    // Released after the server, which receives no message then.
+    const unfinished = yield* Effect.acquireRelease(
+      Effect.sync(() => new UnfinishedWork(time, log)),
+      (work) => (work.size === 0 ? Effect.void : Effect.promise(() => work.settle())),
+    );
+    const services = { module, transport, unfinished, time, log };
     return yield* server.listen(
       { ...bounds, hostname, port },
       {

@@ -22,7 +22,7 @@ import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts"
 import { routeAgentEmail, UnknownAgentNamespace } from "../../core/namespace/routeAgentEmail.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
-import { messageOf, stackOf } from "../../core/errors/thrown.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 const ACCEPTED: MailAnswer = { _tag: "Accepted" };
 export const UNKNOWN_RECIPIENT: MailAnswer = {
@@ -102,7 +102,7 @@ async function takeFor(
 }
 
 async function handle(
-  { log }: MailServices,
+  { unfinished }: MailServices,
   { env, email: handler, resolver }: MailModule,
   email: AgentEmail,
 ): Promise<void> {
@@ -111,10 +111,7 @@ async function handle(
       ? ReceivedEmail.noRoute(email)
       : routeAgentEmail(email, env, { resolver });
   await handler(email, env, {
-    waitUntil: (promise) =>
-      void promise.catch((error: unknown) =>
-        log.error("a waitUntil promise rejected", { error: messageOf(error) }),
-      ),
+    waitUntil: (promise) => unfinished.add(promise),
     passThroughOnException: () => undefined,
   });
 }

@@ -11,7 +11,7 @@ export interface MemoryPeer {
   readonly onClose: (code: number, reason: string) => void;
 }
 
-const decoder = new TextDecoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** RFC 6455, 7.4.1: the connection ended without a close frame. */
 const ABNORMAL_CLOSURE = 1006;

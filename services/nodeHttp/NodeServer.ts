@@ -159,6 +159,7 @@ class Listener implements ExchangeOwner {
     );
     await Promise.all([drained, this.#upgrades.stop()]);
     this.#server.closeAllConnections();
+    this.#upgrades.cutUndecided();
     this.#timeouts.close();
     await closed;
   }

@@ -38,6 +38,8 @@ export class NodeUpgrades {
   readonly #wss: WebSocketServer;
   /** Open sockets, each with the function that cancels its next ping. */
   readonly #sockets = new Map<NodeSocket, () => void>();
+  /** Handshakes without a decision, each as the function that ends it. */
+  readonly #undecided = new Set<() => void>();
   readonly #unsent: PeerBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #pingMs: number;
@@ -69,18 +71,27 @@ export class NodeUpgrades {
 
   decide(req: IncomingMessage, request: HttpRequest, socket: Socket, head: Buffer): void {
     const abort = new AbortSource();
+    const { guard, exchanges } = this.#owner;
+    const undecided = this.#undecided;
     const gone = () => {
+      if (!undecided.delete(gone)) return;
       abort.fire();
       socket.destroy();
+      exchanges.finished();
     };
+    undecided.add(gone);
+    exchanges.started();
     // node:http has detached the connection: without these listeners an error would end the
-    // process.
+    // process. They stay on a connection that is gone.
     socket.on("error", gone).on("end", gone).on("close", gone);
     const release = () => socket.off("error", gone).off("end", gone).off("close", gone);
-    const { guard, exchanges } = this.#owner;
     const apply = (decision: UpgradeDecision): void => {
-      if (abort.fired) return guard.missed(decision, request);
+      if (!undecided.delete(gone)) return guard.missed(decision, request);
       release();
+      decide(decision);
+      exchanges.finished();
+    };
+    const decide = (decision: UpgradeDecision): void => {
       if (decision._tag === "Accept" && !exchanges.stopping)
         return this.#accept(req, request, socket, head, decision);
       guard.missed(decision, request);
@@ -102,6 +113,11 @@ export class NodeUpgrades {
     res.once("finish", () => socket.destroySoon());
     this.#owner.exchanges.started();
     new NodeExchange(this.#owner, request, req, res).respond(response);
+  }
+
+  /** Ends the handshakes that still wait for a decision. */
+  cutUndecided(): void {
+    for (const gone of this.#undecided) gone();
   }
 
   /** Closes every socket with 1001. Resolves when the peers have answered, or after `STOP_MS`. */

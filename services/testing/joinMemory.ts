@@ -21,6 +21,7 @@ import type { QueriesShape } from "../../core/query/Queries.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import { addressKey } from "../../schemas/Address.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { takeMessage, UNKNOWN_RECIPIENT } from "../mail/takeMessage.ts";
 import { makeMcpClients } from "../mcp/McpClientsLayer.ts";
 import { MemoryBroker } from "../memory/MemoryBroker.ts";
@@ -175,7 +176,11 @@ export class MemoryInstallation {
     const { module, relay, time, log } = this.parts;
     const handlers = mailModule(module, this.env);
     if (!message.to.every((address) => handlers.mayKnow(address))) return UNKNOWN_RECIPIENT;
-    return takeMessage({ module: () => handlers, transport: relay, time, log }, message);
+    const unfinished = new UnfinishedWork(time, log);
+    return takeMessage(
+      { module: () => handlers, transport: relay, unfinished, time, log },
+      message,
+    );
   }
 
   async connect(...args: Parameters<MemoryHttpServer["connect"]>) {

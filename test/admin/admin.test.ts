@@ -175,9 +175,11 @@ describe("the admin port", () => {
     expect((await get(broken.port, "/metrics")).status).toBe(500);
   });
 
-  it("only GET is answered, and only the three paths", async () => {
+  it("only GET and HEAD are answered, and only the three paths", async () => {
     const { port } = await serve();
     expect((await get(port, "/healthz", { method: "POST" })).status).toBe(405);
+    const head = await get(port, "/healthz", { method: "HEAD" });
+    expect([head.status, head.body]).toEqual([200, ""]);
     expect((await get(port, "/")).status).toBe(404);
   });
 

@@ -4,6 +4,7 @@
  */
 import { beforeAll, expect, test } from "vitest";
 import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
+import WebSocket from "ws";
 import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems } from "../system/kit.ts";
 
@@ -28,7 +29,8 @@ async function fetch(request: Request): Promise<Response> {
     server.send("welcome");
   }
   if (pathname === "/early") server.close(4001, "at once");
-  return new Response(null, { status: 101, webSocket: client } as ResponseInit);
+  const headers: HeadersInit = pathname === "/spoken" ? { "sec-websocket-protocol": "chat" } : {};
+  return new Response(null, { status: 101, webSocket: client, headers } as ResponseInit);
 }
 
 const systems = useSystems();
@@ -71,4 +73,32 @@ test("a socket is not opened if the module has not accepted its end, or none was
   expect((await open("/forgotten")).refused).toMatchObject({ status: 500 });
   const plain = await globalThis.fetch(`${system.url}/`);
   expect([plain.status, await plain.text()]).toEqual([426, expect.stringMatching(/WebSocket/)]);
+});
+
+test("a client that exceeds its rate is closed with 1013, as one of an agent, and the module is told", async () => {
+  const frames = { perSecond: 100, burst: 200 };
+  const limited = await systems.start(
+    { agents: {}, fetch },
+    { gateway: { socketRates: { frames } } as never },
+  );
+  const ada = await TestSocket.open(`${limited.url}/limited`);
+  for (let i = 0; i < 1_000; i++) ada.socket.send("more");
+  await ada.until("it is closed", () => ada.closed !== undefined);
+  expect(ada.closed?.code).toBe(1013);
+  expect(ada.closed?.reason).toContain("--frames-per-socket");
+  expect(ada.frames.length).toBeLessThan(1_000);
+  await told([1013, ada.closed?.reason, true, 3]);
+  await limited.stop();
+});
+
+test("the subprotocol of the module's response is the socket's, if the client has offered it", async () => {
+  const spoken = async (...offered: string[]): Promise<string> => {
+    const socket = new WebSocket(`${system.url.replace("http", "ws")}/spoken`, offered);
+    await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+    socket.close();
+    return socket.protocol;
+  };
+  expect(await spoken("mail", "chat")).toBe("chat");
+  expect(await spoken()).toBe("");
+  await expect(spoken("mail")).rejects.toThrow("Server sent no subprotocol");
 });

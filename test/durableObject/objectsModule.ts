@@ -207,6 +207,7 @@ export class Room extends DurableObject<Env> {
     const { ctx } = this;
     if (message instanceof ArrayBuffer) return socket.send(new Uint8Array(message).toReversed());
     const [what, tag] = message.split(" ");
+    if (what === "say") return socket.send(tag!);
     const others = ctx.getWebSockets().filter((other) => other !== socket);
     const answers: Record<string, () => unknown> = {
       who: () => this.sessions.get(socket),

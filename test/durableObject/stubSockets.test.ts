@@ -66,6 +66,15 @@ describe("a socket that a module opens", () => {
     ada.socket.close();
   });
 
+  test("keeps U+FEFF at the beginning of a text, both ways", async () => {
+    const ada = await open("mark");
+    ada.socket.send("\uFEFFrelay \uFEFFmarked");
+    expect((await ada.first(2))[1]).toBe("echo \uFEFFrelay \uFEFFmarked");
+    ada.socket.send("say \uFEFFfirst");
+    expect((await ada.first(3))[2]).toBe("\uFEFFfirst");
+    ada.socket.close();
+  });
+
   test("survives eviction of its object, with its attachment", async () => {
     const ada = await open("sleep");
     let asked = 1;

@@ -10,6 +10,7 @@ import { Log } from "../../core/telemetry/Log.ts";
 import { Time } from "../../core/time/Time.ts";
 import { MailTransport, NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import type { MailBounds } from "../../services/mail/MailServices.ts";
 import { runMail } from "../../services/mail/runMail.ts";
 import { takeMessage } from "../../services/mail/takeMessage.ts";
@@ -251,12 +252,14 @@ describe("a message to a hundred recipients", () => {
     };
     const raw = new Uint8Array(bytes);
     raw.set(new TextEncoder().encode("Subject: s\r\n\r\n"));
+    const log = collectingLog();
     const answer = takeMessage(
       {
         module: () => ({ env: {}, mayKnow: () => true, email }),
         transport: NO_MAIL_TRANSPORT,
+        unfinished: new UnfinishedWork(machineTime, log),
         time: machineTime,
-        log: collectingLog(),
+        log,
       },
       { from: "a@x.org", to: everyone, raw, peer: "127.0.0.1" },
       late,

@@ -69,6 +69,14 @@ export const answerRules = (adapter: Adapter): void => {
       expect(await response.text()).toBe("grüße 🙂");
     });
 
+    it("send an unpaired surrogate as U+FFFD", async () => {
+      await using server = await answering(adapter, ok("a\ud83d"));
+      const response = await fetch(server.url);
+      expect(new Uint8Array(await response.arrayBuffer())).toEqual(
+        new TextEncoder().encode("a\ufffd"),
+      );
+    });
+
     it("set framing and date headers themselves, whatever the handler says", async () => {
       await using server = await answering(adapter, {
         status: 200,

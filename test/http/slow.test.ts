@@ -4,7 +4,7 @@
  */
 import { describe, it } from "vitest";
 import { WebSocket } from "ws";
-import { adapters, RawClient } from "./kit.ts";
+import { adapters, RawClient, startServer, until } from "./kit.ts";
 import { counting } from "./limitRules.ts";
 import { accepting, client, closeOf } from "./socketRules.ts";
 
@@ -34,6 +34,24 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     const trickle = setInterval(() => raw.send("X-A: b\r\n"), 200);
     await raw.untilClosed(SLOW_MS).finally(() => clearInterval(trickle));
     expect(handled).toEqual([]);
+  });
+
+  it("a handshake that is never decided holds up a stop no longer than a request", async ({
+    expect,
+  }) => {
+    let asked: AbortSignal | undefined;
+    const server = await startServer(adapter, {
+      onUpgrade: (_, aborted) => {
+        asked = aborted;
+        return new Promise(() => undefined);
+      },
+    });
+    const peer = new WebSocket(`ws://127.0.0.1:${server.port}`);
+    const failed = new Promise((resolve) => peer.on("error", resolve));
+    const aborted = await until("the handshake", () => asked);
+    await server.stop();
+    await failed;
+    expect(aborted.aborted).toBe(true);
   });
 
   it("a peer that answers no ping is disconnected, and one that does is kept", async ({

@@ -491,6 +491,17 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received.map(String)).toEqual(texts);
     });
 
+    it("sends an unpaired surrogate as U+FFFD, in text and in a reason", async () => {
+      const { server, sockets } = await accepting(adapter);
+      await using _ = server;
+      using peer = await client(server.port);
+      const socket = await sockets.first();
+      socket.send("x\ud83d");
+      socket.close(4000, "\ud83dy");
+      expect(await closeOf(peer)).toEqual([4000, "\ufffdy"]);
+      expect(peer.received.map(String)).toEqual(["x\ufffd"]);
+    });
+
     it("truncates a reason to what a frame holds, between characters", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;

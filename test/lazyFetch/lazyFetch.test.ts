@@ -38,6 +38,8 @@ async function outcome(f: () => unknown): Promise<unknown> {
 }
 
 type Target = Request | Response;
+/** The headers of a target as code may hold them while it does something else. */
+const held = new WeakMap<Target, Headers>();
 const LOOKS: Readonly<Record<string, (target: Target) => unknown>> = {
   text: (t) => t.text(),
   json: (t) => t.json(),
@@ -50,6 +52,10 @@ const LOOKS: Readonly<Record<string, (target: Target) => unknown>> = {
   headers: (t) => t.headers,
   type: (t) => t.headers.get("content-type"),
   change: (t) => t.headers.set("x-more", "1"),
+  hold: (t) => void held.set(t, t.headers),
+  changeHeld: (t) => held.get(t)?.append("set-cookie", "a=b"),
+  isHeld: (t) => held.get(t) === t.headers,
+  cloned: (t) => t.clone().headers,
   url: (t) => t.url,
   method: (t) => ("method" in t ? t.method : undefined),
   signal: (t) => ("signal" in t ? t.signal : undefined),
@@ -189,6 +195,47 @@ describe("a lazy request", () => {
     } finally {
       server.close();
     }
+  });
+});
+
+describe("headers taken before the rest of their object", () => {
+  const uses: Readonly<Record<string, (target: Target) => unknown>> = {
+    body: (t) => t.body,
+    clone: (t) => t.clone(),
+    blob: (t) => t.blob(),
+  };
+  const rows = Object.keys(uses);
+
+  test.each(rows)("stay those of a response: %s", (use) => {
+    const response = new Response("x", { headers: { "x-old": "1" } });
+    const { headers } = response;
+    uses[use]!(response);
+    headers.set("x-new", "2");
+    headers.delete("x-old");
+    expect(response.headers).toBe(headers);
+    if (use !== "blob") expect([...response.clone().headers]).toEqual([...headers]);
+    expect(headers.has("x-new")).toBe(true);
+  });
+
+  test.each(rows)("stay those of a request: %s", async (use) => {
+    const init = { method: "POST", headers: { "x-old": "1" }, body: bytes("x") };
+    const request = LazyRequest.make("http://x/", init);
+    const { headers } = request;
+    await uses[use]!(request);
+    headers.set("x-new", "2");
+    headers.delete("x-old");
+    expect(request.headers).toBe(headers);
+    if (use !== "blob") expect([...new Request(request).headers]).toEqual([...headers]);
+    expect([...headers]).toEqual([["x-new", "2"]]);
+  });
+
+  test("are sent with a response whose body was looked at", async () => {
+    const response = new Response("x");
+    const { headers } = response;
+    expect(response.body?.locked).toBe(false);
+    headers.set("x-frame-options", "DENY");
+    const { headers: sent } = await wholeResponse(response, "fetch");
+    expect(sent).toContainEqual(["x-frame-options", "DENY"]);
   });
 });
 

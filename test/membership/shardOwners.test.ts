@@ -12,6 +12,7 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { Access } from "../../services/gateway/Access.ts";
 import { SocketKeeper } from "../../services/gateway/SocketKeeper.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
@@ -316,6 +317,7 @@ test("a gateway claims its lease again at once when the watch reports it gone, a
     sockets: new SocketKeeper({ config, calls, bus, leases, log, time }),
     metrics: agentMetrics(noMetrics),
     inbox: makeMemoryInbox(connection),
+    unfinished: new UnfinishedWork(time, log),
     leases,
     blobs, bus, time,
     log,

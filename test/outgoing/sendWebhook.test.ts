@@ -51,6 +51,9 @@ class SenderAgent extends Agent<Env> {
   sendSigned(url: string, content: unknown) {
     return this.sendWebhook(url, content, { secret: this.env.SIGNING_KEY });
   }
+  async sendWithoutSecret(url: string) {
+    return this.sendWebhook(url, 1, { secret: undefined as unknown as string });
+  }
   async sendMany(url: string) {
     for (let i = 0; i < 5; i++) await this.sendWebhook(url, { i });
     await this.queue("job");
@@ -268,6 +271,9 @@ describe("a webhook is never sent", () => {
       { header: {} } as object,
       'unknown option "header"',
     ],
+    ["a secret that is null", "http://a.test/", { secret: null } as object, "secret is null"],
+    ["a secret that is no text", "http://a.test/", { secret: 123 } as object, "secret is number"],
+    ["an empty secret", "http://a.test/", { secret: "" }, "secret is empty"],
     ["Standard Webhooks unsigned", "http://a.test/", { standardWebhooks: true }, "needs a secret"],
     [
       "Standard Webhooks with another secret",
@@ -277,6 +283,11 @@ describe("a webhook is never sent", () => {
     ],
   ])("when %s: the call rejects", async (_what, url, options, message) => {
     await expect((await sender("rejecting")).send(url, 1, options)).rejects.toThrow(message);
+  });
+
+  test("when its secret is that of a variable that is not set: the call rejects", async () => {
+    const agent = await sender("unset");
+    await expect(agent.sendWithoutSecret("http://a.test/")).rejects.toThrow("secret is undefined");
   });
 
   test("to a private address, unless the class or the call allows it", async () => {

@@ -9,6 +9,7 @@ import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { Access } from "../../services/gateway/Access.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
 import { SocketKeeper } from "../../services/gateway/SocketKeeper.ts";
@@ -104,6 +105,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
     calls,
     metrics: agentMetrics(noMetrics),
     inbox: ports.inbox,
+    unfinished: new UnfinishedWork(process.time, log),
     leases,
     blobs: ports.blobs,
     bus,

@@ -9,6 +9,7 @@ import {
   type AgentNamespace,
 } from "agents";
 import { AgentClient } from "agents/client";
+import { AgentNamespace as Namespace } from "../../core/namespace/AgentNamespace.ts";
 import WebSocket from "ws";
 import { pollUntil } from "../kit/poll.ts";
 import { read, TestSocket, useSystems, type System } from "../system/kit.ts";
@@ -26,6 +27,7 @@ let names = 0;
 beforeAll(async () => {
   system = await systems.start({
     agents,
+    env: { MY_RUNNER: new Namespace("Runner", () => undefined as never) },
     fetch: async (request, given) => {
       const env = given as unknown as Env;
       const { pathname } = new URL(request.url);
@@ -99,7 +101,7 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual([]);
   });
 
-  test("goes to the agent itself if the path names none: unknown class, missing name, undecodable name", async () => {
+  test("goes to the agent itself if the path names none: unknown class, missing name, undecodable name, a binding", async () => {
     const name = fresh();
     for (const tail of [
       "sub/nobody/r",
@@ -107,6 +109,7 @@ describe("an HTTP request", () => {
       "sub/sub/r",
       "sub/runner/%E0%A4%A",
       "subs/runner/r",
+      "sub/my-runner/r",
     ])
       // prettier-ignore
       expect(await call(`${of(name)}/${tail}`), tail).toEqual([

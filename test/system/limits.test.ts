@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, sign, webhook, type Verifier } from "agents/webhooks";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
-import { addressOf, RateLimit } from "../../services/gateway/RateLimit.ts";
+import { addressOf } from "../../core/http/clientAddress.ts";
+import { RateLimit } from "../../services/gateway/RateLimit.ts";
 import { TestSocket, useSystems } from "./kit.ts";
 
 describe("a bucket", () => {

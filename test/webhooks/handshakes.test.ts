@@ -109,6 +109,7 @@ describe("Meta's subscription", () => {
       { ...right, "hub.mode": "unsubscribe" },
       { ...right, "hub.challenge": "<script>" },
       { ...right, "hub.challenge": "" },
+      `hub.mode=subscribe&hub.verify_token=${encodeURIComponent(OTHER)}&hub.challenge=1?23`,
       twice,
     ])
       expect(answerOfVerdict(get(wrong))?.status, JSON.stringify(wrong)).toBe(401);

@@ -75,7 +75,8 @@ export function metaGreeting(
     verdictOn: (request) => {
       const found = tokens.keysFor(request);
       if (found._tag !== "Keys") return found;
-      const query = new URLSearchParams(request.url.split("?", 2)[1] ?? "");
+      const [, text = ""] = /\?(.*)$/s.exec(request.url) ?? [];
+      const query = new URLSearchParams(text);
       const given = query.getAll("hub.verify_token");
       let matches = false;
       for (const key of found.keys)
