@@ -81,8 +81,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   aborted: string | undefined; // the reason, if `abort` discarded it
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
-  readonly #code = new RunningCode(this);
-  readonly #gate = new ConcurrencyBlock(this.#code);
+  readonly code = new RunningCode(this);
+  readonly #gate = new ConcurrencyBlock(this.code);
   #destroying: Promise<void> | undefined;
   #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
@@ -143,7 +143,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   inTurn<A>(turn: Turn, f: () => A): A {
-    return this.#code.inTurn(turn, f);
+    return this.code.inTurn(turn, f);
   }
 
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
@@ -282,10 +282,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.sockets.broadcast(message, except);
   }
   currentCause(): Cause | undefined {
-    return this.#code.turn?.cause;
+    return this.code.turn?.cause;
   }
   currentConnection(): Connection | undefined {
-    return this.#code.turn?.connection;
+    return this.code.turn?.connection;
   }
 
   async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
@@ -294,7 +294,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   inBackground<A>(f: () => A, cause: Cause = { kind: "background" }): A {
-    return this.#code.inTurn(this.newTurn(cause), f);
+    return this.code.inTurn(this.newTurn(cause), f);
   }
 
   get mcp(): MCPClientManager {
@@ -361,11 +361,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   /** The turn of the running code. Code outside of a turn gets a new one. */
   turn(): Turn {
-    return this.#code.turn ?? this.newTurn({ kind: "background" });
+    return this.code.turn ?? this.newTurn({ kind: "background" });
   }
   /** The step whose function runs. */
   get currentStep(): StepScope | undefined {
-    return this.#code.step;
+    return this.code.step;
   }
   assertMayWrite(): void {
     this.assertRunning();
@@ -383,7 +383,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.parts.ceiling(name);
   }
   assertRunning(): void {
-    const { givenUp } = this.#code.turn ?? {};
+    const { givenUp } = this.code.turn ?? {};
     if (givenUp !== undefined) throw givenUp;
     if (this.destroyed) throw new AgentDestroyed();
     if (this.discarded) throw new AgentDiscarded();

@@ -56,6 +56,12 @@ export class ConcurrencyBlock {
     return this.root.last;
   }
 
+  /** Whether a block that the running code began would have to wait. */
+  get excludes(): boolean {
+    // The common case costs nothing.
+    return this.root.last !== undefined && this.around().last !== undefined;
+  }
+
   /** Runs `f` as a block. Settles as `f` does, after the blocks within. */
   while<A>(f: (block: Block) => A | Promise<A>): Promise<A> {
     const around = this.around();
