@@ -70,7 +70,7 @@ export class ObjectStorage extends AgentStorage {
         list: (options) => blocks.within(block, () => this.list(options)),
         rollback: () => (undone = true),
       };
-      const open = runtime.beginTransaction();
+      const open = runtime.beginTransaction(block);
       try {
         const result = await f(txn);
         await block.quiet();

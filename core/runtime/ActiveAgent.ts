@@ -37,7 +37,7 @@ import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { Committer } from "../turn/Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { emitEvent } from "../telemetry/emitEvent.ts";
-import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
+import { ConcurrencyBlock, type Block } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
 import { RunningCode } from "./RunningCode.ts";
@@ -193,7 +193,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   /** The triggers that the next event needs at the broker (`Triggers`). */
   takeTriggers(turns: ReadonlySet<Turn>): CommitTriggers | undefined {
     // Writes of an open transaction are not part of this commit: they may be rolled back.
-    const { inTransaction } = this.#sql;
+    const inTransaction = this.#sql.leavesOutTriggers();
     this.keeping.store(turns, inTransaction);
     return inTransaction ? undefined : this.lanes.takeTriggers();
   }
@@ -270,10 +270,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.assertMayWrite();
     return this.#sql.transaction(f);
   }
-  beginTransaction(): OpenTransaction {
+  beginTransaction(block: Block): OpenTransaction {
     this.#assertLive();
     this.assertMayWrite();
-    return this.#sql.begin();
+    return this.#sql.begin(block);
   }
   connections(): Iterable<Connection> {
     return this.sockets.values();
