@@ -40,6 +40,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock, type Block } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
+import { interruptCalls } from "./runningCalls.ts";
 import { RunningCode } from "./RunningCode.ts";
 import { routeError, runAfterCommit, runBlock, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
@@ -218,6 +219,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.retire();
     this.committer.abandon();
     this.database.close();
+    if (!this.destroyed) interruptCalls(this);
   }
 
   get scheduler(): Scheduler {
