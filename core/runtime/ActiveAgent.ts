@@ -319,8 +319,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
+    const done = Promise.resolve(promise); // users' code may pass any value
     this.busy++;
-    promise
+    done
       .catch((error: unknown) =>
         this.log.error("a waitUntil promise rejected", { error: messageOf(error) }),
       )

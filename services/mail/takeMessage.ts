@@ -112,7 +112,7 @@ async function handle(
       : routeAgentEmail(email, env, { resolver });
   await handler(email, env, {
     waitUntil: (promise) =>
-      void promise.catch((error: unknown) =>
+      void Promise.resolve(promise).catch((error: unknown) =>
         log.error("a waitUntil promise rejected", { error: messageOf(error) }),
       ),
     passThroughOnException: () => undefined,
