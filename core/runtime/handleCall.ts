@@ -126,9 +126,13 @@ async function dispatch(
     case "pull":
       return pull(agent, call);
     case "connect":
-      if (agent.sockets.size >= agent.ceiling("connectionsMax")) return tooManySockets();
-      if (agent.agent instanceof ObjectActor) return connectObject(agent, agent.agent, call.socket);
-      return { reply: await connect(agent, call) };
+      return (
+        agent.sockets.admit(call.socket, agent.ceiling("connectionsMax"), async () =>
+          agent.agent instanceof ObjectActor
+            ? connectObject(agent, agent.agent, call.socket)
+            : { reply: await connect(agent, call) },
+        ) ?? tooManySockets()
+      );
     case "resume": {
       agent.keeping.meet(call.socket);
       return { reply: { kind: "taken" } };
