@@ -173,15 +173,18 @@ export class AgentStorage {
   }
 
   /**
-   * Sets a key, or several. A value is what the structured clone algorithm copies. Rejects with a
-   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with SQLite's error.
+   * Sets a key, or several: all of them, or none if it rejects. A value is what the structured
+   * clone algorithm copies. Rejects with a `DataCloneError` for another value, with `TypeError` for
+   * `undefined` and for a key that UTF-8 can't carry, and with SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
   async put(key: string | Record<string, unknown>, value?: unknown): Promise<void> {
-    const entries = typeof key === "string" ? { [key]: value } : key;
     return this.access(() => {
-      for (const [name, entry] of Object.entries(entries)) this.kv.put(name, entry);
+      if (typeof key === "string") return this.kv.put(key, value);
+      this.#runtime.transaction(() => {
+        for (const [name, entry] of Object.entries(key)) this.kv.put(name, entry);
+      });
     });
   }
 
