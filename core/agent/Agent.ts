@@ -165,7 +165,7 @@ export class Agent<
    * does.
    */
   async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
-    const done = f();
+    const done = Promise.resolve(f());
     this.#runtime.waitUntil(done.catch(() => undefined));
     return done;
   }

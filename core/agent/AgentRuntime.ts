@@ -9,6 +9,7 @@ import type { OpenTransaction } from "../database/Databases.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
 import type { Observability } from "../telemetry/observability.ts";
+import type { Block, BlockCode } from "../turn/ConcurrencyBlock.ts";
 import type { StateWrite } from "../turn/LiveState.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import type { AgentApis, ApisAgent } from "./AgentApis.ts";
@@ -51,8 +52,13 @@ export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, 
   readonly outgoing: Pick<OutgoingLane, "send">;
   /** Ends this life of the agent. Resolves when that is stored. */
   destroy(): Promise<void>;
-  /** Begins a transaction that outlasts the call and includes everything written until its end. */
-  beginTransaction(): OpenTransaction;
+  /** What the running code is part of. */
+  readonly code: BlockCode;
+  /**
+   * Begins a transaction that outlasts the call and is the block. It includes everything written
+   * until its end. If other code uses the database meanwhile, a rollback discards the agent.
+   */
+  beginTransaction(block: Block): OpenTransaction;
   /** Blocks all other turns until `f` settles. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;
 }

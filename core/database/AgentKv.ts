@@ -46,12 +46,17 @@ export class AgentKv {
   }
 
   /**
-   * Sets a key. Throws `TypeError` for `undefined`, and a `DataCloneError` for a value that the
-   * structured clone algorithm does not copy.
+   * Sets a key. Throws `TypeError` for `undefined`, and for a key with half a surrogate pair, which
+   * UTF-8 can't tell from others. Throws a `DataCloneError` for a value that the structured clone
+   * algorithm does not copy.
    */
   put<A = unknown>(key: string, value: A): void {
     if (value === undefined)
       throw new TypeError(`storage.put("${key}"): the value is undefined; delete the key instead`);
+    if (!String(key).isWellFormed())
+      throw new TypeError(
+        `storage.put(${JSON.stringify(key)}): the key contains half a surrogate pair: encode it`,
+      );
     const stored = toStored(value, `storage.put("${key}"): the value`);
     this.#query(KV_TABLE, []);
     this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [key, stored]);

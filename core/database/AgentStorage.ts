@@ -164,24 +164,31 @@ export class AgentStorage {
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
   async get<A>(key: string | string[]): Promise<A | undefined | Map<string, A>> {
-    if (typeof key === "string") return this.kv.get<A>(key);
-    const found = new Map<string, A>();
-    for (const one of key) {
-      const value = this.kv.get<A>(one);
-      if (value !== undefined) found.set(one, value);
-    }
-    return found;
+    return this.access(() => {
+      if (typeof key === "string") return this.kv.get<A>(key);
+      const found = new Map<string, A>();
+      for (const one of key) {
+        const value = this.kv.get<A>(one);
+        if (value !== undefined) found.set(one, value);
+      }
+      return found;
+    });
   }
 
   /**
-   * Sets a key, or several. A value is what the structured clone algorithm copies. Rejects with a
-   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with SQLite's error.
+   * Sets a key, or several: all of them, or none if it rejects. A value is what the structured
+   * clone algorithm copies. Rejects with a `DataCloneError` for another value, with `TypeError` for
+   * `undefined` and for a key that UTF-8 can't carry, and with SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
   async put(key: string | Record<string, unknown>, value?: unknown): Promise<void> {
-    const entries = typeof key === "string" ? { [key]: value } : key;
-    for (const [name, entry] of Object.entries(entries)) this.kv.put(name, entry);
+    return this.access(() => {
+      if (typeof key === "string") return this.kv.put(key, value);
+      this.#runtime.transaction(() => {
+        for (const [name, entry] of Object.entries(key)) this.kv.put(name, entry);
+      });
+    });
   }
 
   /**
@@ -191,13 +198,21 @@ export class AgentStorage {
   async delete(key: string): Promise<boolean>;
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {
-    if (typeof key === "string") return this.kv.delete(key);
-    return key.filter((one) => this.kv.delete(one)).length;
+    return this.access(() =>
+      typeof key === "string"
+        ? this.kv.delete(key)
+        : key.filter((one) => this.kv.delete(one)).length,
+    );
   }
 
   /** Keys and values in the order of keys. Rejects with SQLite's error. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
-    return new Map(this.kv.list<A>(options));
+    return this.access(() => new Map(this.kv.list<A>(options)));
+  }
+
+  /** Runs a call that returns a promise, which may wait for others (`ObjectStorage`). */
+  protected access<A>(f: () => A): A | Promise<A> {
+    return f();
   }
 
   protected cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {

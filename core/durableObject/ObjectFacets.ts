@@ -41,12 +41,16 @@ export class ObjectFacets {
   }
 
   /**
-   * The facet of this name. `start` says what it is, and is asked with the stub's first call. Its
-   * name is one within its class.
+   * The facet of this name. `start` says what it is, and is asked with the stub's first call, and
+   * again after it has failed. Its name is one within its class.
    */
   get(name: string, start: () => FacetStart | Promise<FacetStart>): AgentStub {
     let made: Promise<AgentStub> | undefined;
-    const stub = (): Promise<AgentStub> => (made ??= this.#start(name, start));
+    const stub = (): Promise<AgentStub> =>
+      (made ??= this.#start(name, start).catch((error: unknown) => {
+        made = undefined;
+        throw error;
+      }));
     return new Proxy(new Facet() as AgentStub, {
       get: (_target, key) => {
         if (key === "toJSON") return refuseJson(`the facet ${name}`);

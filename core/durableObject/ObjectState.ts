@@ -7,14 +7,12 @@ import { messageOf } from "../errors/thrown.ts";
 import type { EventOrder } from "./EventOrder.ts";
 import { exportsOf } from "./exportsOf.ts";
 import type { FacetTable } from "./FacetTable.ts";
+import { ObjectBlocks } from "./ObjectBlocks.ts";
 import { ObjectFacets } from "./ObjectFacets.ts";
 import type { ObjectId } from "./objectId.ts";
 import type { ObjectSocket } from "../socket/ObjectSocket.ts";
 import type { ObjectSockets, WebSocketRequestResponsePair } from "./ObjectSockets.ts";
 import { ObjectStorage, type ObjectAlarms } from "./ObjectStorage.ts";
-
-/** As on the reference's platform: longer than any start, and an end to a deadlock. */
-const BLOCK_MS_MAX = 30_000;
 
 /** What the state is made of. */
 interface ObjectStateParts {
@@ -36,7 +34,7 @@ export class ObjectState {
   /** Always empty. */
   readonly props: Readonly<Record<string, unknown>> = {};
   readonly #runtime: AgentRuntime;
-  readonly #events: EventOrder;
+  readonly #exclusive: ObjectBlocks;
   readonly #sockets: ObjectSockets;
   #blocks: Promise<unknown> | undefined;
   #started = false;
@@ -50,10 +48,10 @@ export class ObjectState {
     this.#env = env;
     this.#facetTable = facetTable;
     this.#runtime = runtime;
-    this.#events = events;
+    this.#exclusive = new ObjectBlocks(runtime, events);
     this.#sockets = sockets;
     this.id = id;
-    this.storage = new ObjectStorage({ runtime, events, alarms });
+    this.storage = new ObjectStorage({ runtime, blocks: this.#exclusive, alarms });
   }
 
   /** Objects below this one, each with its own storage. */
@@ -84,28 +82,23 @@ export class ObjectState {
   }
 
   /**
-   * Runs `f` while no event of this object begins, for at most 30 s. Settles as `f` does. When it
-   * rejects, the object is discarded from memory; in a constructor, the event that starts it fails.
+   * Runs `f` while no event of this object begins, for at most 30 s, and no other block or
+   * transaction runs. Storage calls of other events that return promises wait. A block or
+   * transaction that `f` begins is part of it. Settles as `f` does. When it rejects, the object is
+   * discarded from memory; in a constructor, the event that starts it fails.
    */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    const release = this.#events.hold();
     const reset = (why: string): void => {
       if (this.#started) this.#runtime.abort(`blockConcurrencyWhile ${why}`);
     };
-    const cancel = this.#runtime.time.after(BLOCK_MS_MAX, () =>
-      this.#runtime.abort("blockConcurrencyWhile took longer than 30 s"),
-    );
-    const block = (async () => {
+    const block = this.#exclusive.run("blockConcurrencyWhile", async () => {
       try {
         return await f();
       } catch (error) {
         reset(`failed: ${messageOf(error)}`);
         throw error;
-      } finally {
-        cancel();
-        release();
       }
-    })();
+    });
     this.#runtime.waitUntil(block.catch(() => undefined));
     if (!this.#started) {
       this.#blocks = Promise.all([this.#blocks, block]);

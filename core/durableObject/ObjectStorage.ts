@@ -1,13 +1,14 @@
 /**
  * `ctx.storage` of a Durable Object: the calls that agents have (`AgentStorage`), and those that
- * only objects use: asynchronous transactions, `deleteAll`, the alarm. Bytes of SQL come back as
+ * only objects use: asynchronous transactions, `deleteAll`, the alarm. Calls that return promises
+ * wait while a block of other code runs (`ObjectBlocks`, rule 3). Bytes of SQL come back as
  * `ArrayBuffer`s, as on the reference's platform.
  */
 import { ownBuffer } from "../../schemas/ownBuffer.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { AgentStorage, SqlCursor } from "../database/AgentStorage.ts";
 import type { SqlResult } from "../database/Databases.ts";
-import type { EventOrder } from "./EventOrder.ts";
+import type { ObjectBlocks } from "./ObjectBlocks.ts";
 
 /** The alarm of one object (`ObjectActor`). */
 export interface ObjectAlarms {
@@ -29,7 +30,7 @@ interface ObjectTransaction extends Pick<ObjectStorage, "get" | "put" | "delete"
 
 interface ObjectStorageParts {
   readonly runtime: Pick<AgentRuntime, "query" | "transaction" | "flush" | "beginTransaction">;
-  readonly events: EventOrder;
+  readonly blocks: ObjectBlocks;
   readonly alarms: ObjectAlarms;
 }
 
@@ -48,39 +49,48 @@ export class ObjectStorage extends AgentStorage {
     return new SqlCursor<Row>(columns, plain, rowsWritten);
   }
 
+  protected override access<A>(f: () => A): A | Promise<A> {
+    return this.#parts.blocks.access(f);
+  }
+
   /**
-   * Runs `f` while no other event begins, and stores what it wrote, by SQL too, as one: nothing of
-   * it when it rejects, or has called `rollback()`. Settles as `f` does.
+   * Runs `f` as a block (`ObjectState.blockConcurrencyWhile`), and stores what it wrote, by SQL
+   * too, as one: nothing of it when it rejects, or has called `rollback()`. Settles as `f` does.
+   * After 30 s the object is discarded from memory, and nothing is stored.
    */
   async transaction<A>(f: (txn: ObjectTransaction) => A | Promise<A>): Promise<A> {
-    const { runtime, events } = this.#parts;
-    const release = events.hold();
-    let undone = false;
-    const txn: ObjectTransaction = {
-      get: this.get.bind(this),
-      put: this.put.bind(this),
-      delete: this.delete.bind(this),
-      list: this.list.bind(this),
-      rollback: () => (undone = true),
-    };
-    try {
-      const open = runtime.beginTransaction();
+    const { runtime, blocks } = this.#parts;
+    return blocks.run("a transaction", async (block) => {
+      let undone = false;
+      // These are part of the transaction, whatever code calls them.
+      const txn: ObjectTransaction = {
+        get: (key: never) => blocks.within(block, () => this.get(key)) as never,
+        put: (key: never, value?: unknown) => blocks.within(block, () => this.put(key, value)),
+        delete: (key: never) => blocks.within(block, () => this.delete(key)) as never,
+        list: (options) => blocks.within(block, () => this.list(options)),
+        rollback: () => (undone = true),
+      };
+      const open = runtime.beginTransaction(block);
       try {
         const result = await f(txn);
+        await block.quiet();
         if (undone) open.rollback();
         else open.commit();
         return result;
       } catch (error) {
+        await block.quiet();
         open.rollback();
         throw error;
       }
-    } finally {
-      release();
-    }
+    });
   }
 
   /** Deletes every key, every table and the alarm. The object itself continues. */
   async deleteAll(): Promise<void> {
+    return this.access(() => this.#deleteAll());
+  }
+
+  #deleteAll(): void {
     const { runtime, alarms } = this.#parts;
     alarms.set(null);
     runtime.transaction(() => {
@@ -103,7 +113,7 @@ export class ObjectStorage extends AgentStorage {
 
   /** The time of the alarm; null without one, and while its handler runs. */
   async getAlarm(): Promise<number | null> {
-    return this.#parts.alarms.get();
+    return this.access(() => this.#parts.alarms.get());
   }
 
   /**
@@ -115,11 +125,11 @@ export class ObjectStorage extends AgentStorage {
     const atMs = Number(time);
     if (!(Number.isFinite(atMs) && atMs > 0))
       throw new TypeError("setAlarm() takes a Date, or milliseconds since the epoch");
-    this.#parts.alarms.set(atMs);
+    return this.access(() => this.#parts.alarms.set(atMs));
   }
 
   /** Deletes the alarm. In its own handler: the alarm is not retried. */
   async deleteAlarm(): Promise<void> {
-    this.#parts.alarms.set(null);
+    return this.access(() => this.#parts.alarms.set(null));
   }
 }

@@ -37,10 +37,12 @@ import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { Committer } from "../turn/Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { emitEvent } from "../telemetry/emitEvent.ts";
-import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
+import { ConcurrencyBlock, type Block } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
-import { limited, routeError, runAfterCommit, runTurn } from "./runTurn.ts";
+import { interruptCalls } from "./runningCalls.ts";
+import { RunningCode } from "./RunningCode.ts";
+import { routeError, runAfterCommit, runBlock, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
@@ -80,7 +82,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   aborted: string | undefined; // the reason, if `abort` discarded it
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
-  readonly #gate = new ConcurrencyBlock();
+  readonly code = new RunningCode(this);
+  readonly #gate = new ConcurrencyBlock(this.code);
   #destroying: Promise<void> | undefined;
   #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
@@ -141,7 +144,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   inTurn<A>(turn: Turn, f: () => A): A {
-    return this.parts.ambient.run(turn, f);
+    return this.code.inTurn(turn, f);
   }
 
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
@@ -191,7 +194,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   /** The triggers that the next event needs at the broker (`Triggers`). */
   takeTriggers(turns: ReadonlySet<Turn>): CommitTriggers | undefined {
     // Writes of an open transaction are not part of this commit: they may be rolled back.
-    const { inTransaction } = this.#sql;
+    const inTransaction = this.#sql.leavesOutTriggers();
     this.keeping.store(turns, inTransaction);
     return inTransaction ? undefined : this.lanes.takeTriggers();
   }
@@ -216,6 +219,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.retire();
     this.committer.abandon();
     this.database.close();
+    if (!this.destroyed) interruptCalls(this);
   }
 
   get scheduler(): Scheduler {
@@ -268,10 +272,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.assertMayWrite();
     return this.#sql.transaction(f);
   }
-  beginTransaction(): OpenTransaction {
+  beginTransaction(block: Block): OpenTransaction {
     this.#assertLive();
     this.assertMayWrite();
-    return this.#sql.begin();
+    return this.#sql.begin(block);
   }
   connections(): Iterable<Connection> {
     return this.sockets.values();
@@ -280,10 +284,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.sockets.broadcast(message, except);
   }
   currentCause(): Cause | undefined {
-    return this.#current()?.cause;
+    return this.code.turn?.cause;
   }
   currentConnection(): Connection | undefined {
-    return this.#current()?.connection;
+    return this.code.turn?.connection;
   }
 
   async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
@@ -292,7 +296,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   inBackground<A>(f: () => A, cause: Cause = { kind: "background" }): A {
-    return this.parts.ambient.run(this.newTurn(cause), f);
+    return this.code.inTurn(this.newTurn(cause), f);
   }
 
   get mcp(): MCPClientManager {
@@ -315,8 +319,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
+    const done = Promise.resolve(promise); // users' code may pass any value
     this.busy++;
-    promise
+    done
       .catch((error: unknown) =>
         this.log.error("a waitUntil promise rejected", { error: messageOf(error) }),
       )
@@ -340,8 +345,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    const turn = this.turn();
-    return this.#gate.while(async () => limited(this, turn, f));
+    return this.#gate.while(() => runBlock(this, f));
   }
   attach(connection: Connection): void {
     this.sockets.attach(connection);
@@ -360,16 +364,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   /** The turn of the running code. Code outside of a turn gets a new one. */
   turn(): Turn {
-    return this.#current() ?? this.newTurn({ kind: "background" });
-  }
-  #current(): Turn | undefined {
-    const turn = this.parts.ambient.current();
-    return turn?.owner === this ? (turn.step?.turn ?? turn) : undefined;
+    return this.code.turn ?? this.newTurn({ kind: "background" });
   }
   /** The step whose function runs. */
   get currentStep(): StepScope | undefined {
-    const turn = this.parts.ambient.current();
-    return turn?.owner === this ? turn.step : undefined;
+    return this.code.step;
   }
   assertMayWrite(): void {
     this.assertRunning();
@@ -387,7 +386,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.parts.ceiling(name);
   }
   assertRunning(): void {
-    const { givenUp } = this.#current() ?? {};
+    const { givenUp } = this.code.turn ?? {};
     if (givenUp !== undefined) throw givenUp;
     if (this.destroyed) throw new AgentDestroyed();
     if (this.discarded) throw new AgentDiscarded();

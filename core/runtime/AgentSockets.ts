@@ -17,7 +17,7 @@ import { stateFrame, streamFrame } from "../connection/protocol.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
-import { SparseMap } from "../collections/sparse.ts";
+import { SparseMap, SparseSet } from "../collections/sparse.ts";
 
 interface CastOptions {
   /** Ids of connections that do not receive it. */
@@ -62,6 +62,8 @@ interface SocketsOwner {
 
 export class AgentSockets implements ConnectionOutlet {
   private readonly byKey = new SparseMap<string, Connection>();
+  /** Keys of upgrades that have not joined yet: `getConnectionTags` or an object's `fetch` runs. */
+  private readonly connecting = new SparseSet<string>();
   /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;
 
@@ -72,6 +74,16 @@ export class AgentSockets implements ConnectionOutlet {
 
   get size(): number {
     return this.byKey.size;
+  }
+  /**
+   * Runs an upgrade, which joins its socket or refuses it. Undefined: with those that connect, the
+   * agent already has `max`.
+   */
+  admit<A>(info: SocketInfo, max: number, connect: () => Promise<A>): Promise<A> | undefined {
+    if (this.size + this.connecting.size >= max) return undefined;
+    const key = socketKey(info);
+    this.connecting.add(key);
+    return connect().finally(() => this.connecting.delete(key));
   }
   get(key: string): Connection | undefined {
     return this.byKey.get(key);
@@ -192,7 +204,9 @@ export class AgentSockets implements ConnectionOutlet {
   join(connection: Connection): void {
     const internals = Connection.internals(connection);
     internals.next = 1;
-    this.byKey.set(socketKey(internals.info), connection);
+    const key = socketKey(internals.info);
+    this.connecting.delete(key);
+    this.byKey.set(key, connection);
     this.tellAttachment(connection, { begin: true });
   }
 

@@ -13,6 +13,7 @@ import {
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { ceilingReached } from "../turn/Ceilings.ts";
+import type { Block, BlockCode } from "../turn/ConcurrencyBlock.ts";
 import type { StepScope } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
@@ -25,12 +26,16 @@ const DROPS = /\bdrop\b|\balter\b/i;
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
 
+const JOINED_ROLLBACK =
+  "a transaction was rolled back in which another event had used sql, kv or transactionSync";
+
 interface SqlAgent extends Pick<
   AgentTurns,
   "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;
+  readonly code: Pick<BlockCode, "block">;
   readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
   readonly scheduler: Pick<Scheduler, "table" | "known">;
   readonly lanes: {
@@ -39,9 +44,21 @@ interface SqlAgent extends Pick<
   };
 }
 
+/** A transaction that `begin` has begun. */
+interface Begun {
+  /** The block that it is. */
+  readonly block: Block;
+  /** Code that is not part of it has used the database since (`JoinedTurns`). */
+  joined: boolean;
+}
+
 export class AgentSql {
   /** Open transactions, nested. */
   private transactions = 0;
+  /** Those of them that outlast a call, the outermost first. */
+  private readonly begun: Begun[] = [];
+  /** A commit has left out the triggers, because a transaction was open. */
+  private owesTriggers = false;
 
   constructor(private readonly agent: SqlAgent) {}
 
@@ -50,12 +67,18 @@ export class AgentSql {
     return this.transactions > 0;
   }
 
+  /** For a commit: as `inTransaction`. The transaction's end then causes another commit. */
+  leavesOutTriggers(): boolean {
+    return (this.owesTriggers = this.inTransaction);
+  }
+
   /**
    * `isLimited` is true for users' SQL, which `WriteLimits` bounds. The runtime's own records are
    * small and must not be refused.
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
+    if (isLimited && this.begun.length > 0) this.join();
     agent.scheduler.table.makeFor(sql);
     const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
     if (agent.currentStep !== undefined) return this.read(sql, params, rowsMax);
@@ -116,7 +139,32 @@ export class AgentSql {
     agent.scheduler.known.wrote(sql);
     // `onStart` runs at the next start and creates it again.
     const remade = turn.cause.kind === "start" && MAKES_TABLE.test(sql);
-    agent.committer.touch(turn, { remade });
+    if (!this.join()) agent.committer.touch(turn, { remade });
+  }
+
+  /**
+   * Joins the running turn to the open transaction of other code. False: it needs not, because
+   * there is none, or the running code is part of it.
+   */
+  private join(): boolean {
+    const { committer, code } = this.agent;
+    const open = this.begun.at(-1);
+    if (open === undefined || code.block?.isIn(open.block) === true) return false;
+    open.joined = true;
+    const { block } = this.begun[0]!;
+    committer.join(this.agent.turn(), () => code.block?.isIn(block) === true);
+    return true;
+  }
+
+  /** A transaction has ended. `writes`: of the database, before it. */
+  private over(writes: number): void {
+    const { agent } = this;
+    agent.database.uncommittedBytesMax = Infinity;
+    this.transactions--;
+    // A flush inside the transaction took only the writes from before it.
+    if (agent.database.writes === writes && !this.owesTriggers) return;
+    this.owesTriggers &&= this.inTransaction;
+    if (!this.join()) agent.touch();
   }
 
   transaction<A>(f: () => A): A {
@@ -138,24 +186,25 @@ export class AgentSql {
       this.forgetTables();
       throw this.refusalOf(error);
     } finally {
-      agent.database.uncommittedBytesMax = Infinity;
-      this.transactions--;
-      // A flush inside the transaction took only the writes from before it.
-      if (agent.database.writes !== writes) agent.touch();
+      this.over(writes);
     }
   }
 
-  /** A transaction that is still open after the call. */
-  begin(): OpenTransaction {
+  /** A transaction that is still open after the call, and is the block. */
+  begin(block: Block): OpenTransaction {
     const { agent } = this;
     agent.scheduler.table.showRunning();
     const { writes } = agent.database;
     const open = this.checked(() => agent.database.beginTransaction());
     this.transactions++;
+    const begun: Begun = { block, joined: false };
+    this.begun.push(begun);
     const end = (): void => {
-      agent.database.uncommittedBytesMax = Infinity;
-      this.transactions--;
-      if (agent.database.writes !== writes) agent.touch();
+      this.begun.pop();
+      this.over(writes);
+      const outer = this.begun.at(-1);
+      if (outer === undefined) agent.committer.releaseJoined();
+      else outer.joined ||= begun.joined;
     };
     return {
       commit: () => {
@@ -169,6 +218,7 @@ export class AgentSql {
         end();
       },
       rollback: () => {
+        if (begun.joined) agent.abort(JOINED_ROLLBACK);
         if (agent.discarded) return; // closing the database rolled it back
         this.checked(open.rollback);
         this.forgetTables();

@@ -5,7 +5,8 @@
  * 1. A call is not stored. If the agent is discarded before the call begins, the reply is
  *    `notHere`, and the caller, which still has the request, asks the new owner. If it had begun,
  *    the reply is `late`, because its writes may be stored. If the agent was aborted, the reply is
- *    an error, because a repetition would abort it again.
+ *    an error, because a repetition would abort it again; a call with a key is stored and is
+ *    repeated to wait for its end. None waits for code of the discarded agent to end.
  * 2. A call that may have ended its host before does not run beside others of its kind
  *    (`Suspects`).
  * 3. The messages of a socket are taken in the order of their numbers, each once. Its gateway
@@ -62,7 +63,7 @@ export async function handleCall(
   body: Uint8Array,
   abort?: AbortSource,
 ): Promise<CallAnswer> {
-  await agent.unblocked();
+  await (agent.isBlocked ? interruptible(agent, agent.unblocked()) : agent.unblocked());
   if (agent.discarded) throw new AgentDiscarded();
   // A durable call only waits: the run behind it counts its own attempts.
   const isSuspect = call.suspect === true && call.kind !== "durable";
@@ -71,12 +72,12 @@ export async function handleCall(
   if (over === undefined) return { reply: { kind: "notHere" } }; // rule 2
   try {
     const runs = dispatch(agent, call, body, abort);
-    const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
+    const answer = await (mayWait(call) ? interruptible(agent, runs) : runs);
     await gate(agent);
     return answer;
   } catch (error) {
     if (!agent.discarded) throw error;
-    throw agent.aborted === undefined
+    throw agent.aborted === undefined || call.kind === "durable"
       ? new CallInterrupted()
       : new AgentAborted({ reason: agent.aborted });
   } finally {
@@ -86,9 +87,9 @@ export async function handleCall(
 
 const NOTHING = (): void => undefined;
 
-/** Calls that run users' code, which may take any time. */
-const runsCode = ({ kind }: AgentCall): boolean =>
-  kind === "rpc" || kind === "durable" || kind === "fetch" || kind === "target";
+/** Calls that run users' code, which may take any time, or wait for another agent. */
+const mayWait = ({ kind }: AgentCall): boolean =>
+  kind !== "message" && kind !== "state" && kind !== "resume" && kind !== "drop";
 
 /** Resolves when everything that the answer may reveal is stored. Rejects if it is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
@@ -125,9 +126,13 @@ async function dispatch(
     case "pull":
       return pull(agent, call);
     case "connect":
-      if (agent.sockets.size >= agent.ceiling("connectionsMax")) return tooManySockets();
-      if (agent.agent instanceof ObjectActor) return connectObject(agent, agent.agent, call.socket);
-      return { reply: await connect(agent, call) };
+      return (
+        agent.sockets.admit(call.socket, agent.ceiling("connectionsMax"), async () =>
+          agent.agent instanceof ObjectActor
+            ? connectObject(agent, agent.agent, call.socket)
+            : { reply: await connect(agent, call) },
+        ) ?? tooManySockets()
+      );
     case "resume": {
       agent.keeping.meet(call.socket);
       return { reply: { kind: "taken" } };

@@ -1,7 +1,7 @@
 /**
- * Runs an agent's code: as a turn, after a turn's commit, and for a turn's error. Each may take as
- * long as a turn (`core/turn/TurnLimits`), and keeps the agent in memory meanwhile. Part of
- * `ActiveAgent`, whose methods of the same names call these.
+ * Runs an agent's code: as a turn, in a block, after a turn's commit, and for a turn's error. Each
+ * may take as long as a turn (`core/turn/TurnLimits`), and keeps the agent in memory meanwhile.
+ * Part of `ActiveAgent`, whose methods of the same names call these.
  */
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
@@ -60,8 +60,21 @@ function ended(agent: RunningAgent, turn: Turn, sinceMs: number): void {
   if (!turn.durable) agent.keeping.ended(turn);
 }
 
+/**
+ * Runs code of `blockConcurrencyWhile`, never before its caller goes on. It has the time of a turn
+ * to itself, from its begin on.
+ */
+export async function runBlock<A>(
+  agent: RunningAgent & Pick<AgentTurns, "turn">,
+  f: () => Promise<A>,
+): Promise<A> {
+  const { parts, time } = agent;
+  const result = Promise.resolve().then(f);
+  return parts.turnLimits.wait(parts, agent.turn(), result, time.monotonicMs());
+}
+
 /** Runs code of a turn, for as long as a turn may take. */
-export function limited<A>(
+function limited<A>(
   { parts, time }: RunningAgent,
   turn: Turn,
   f: () => A | Promise<A>,

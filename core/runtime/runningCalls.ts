@@ -1,17 +1,17 @@
 /**
- * Calls whose code runs on an agent. When a parent aborts the agent, their callers get an error,
- * even if the code never ends. Fed by `handleCall`.
+ * Calls that an agent has not answered. When it is discarded, their callers are answered at once:
+ * the agent's code may never end, and the agent does not. Fed by `handleCall`.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import { LinkedList } from "../collections/LinkedList.ts";
-import type { ActiveAgent } from "./ActiveAgent.ts";
 
 type Reject = (error: unknown) => void;
 
-const running = new WeakMap<ActiveAgent, LinkedList<Reject>>();
+/** By the agent. */
+const running = new WeakMap<object, LinkedList<Reject>>();
 
 /** Settles as `call` does, or rejects if `interruptCalls` is called before that. */
-export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<A> {
+export function interruptible<A>(agent: object, call: Promise<A>): Promise<A> {
   let calls = running.get(agent);
   if (calls === undefined) running.set(agent, (calls = new LinkedList()));
   const of = calls;
@@ -30,7 +30,7 @@ export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<
   });
 }
 
-/** Rejects the calls that run on a discarded agent, which may never settle. */
-export function interruptCalls(agent: ActiveAgent): void {
+/** Rejects the calls of a discarded agent. */
+export function interruptCalls(agent: object): void {
   for (const reject of running.get(agent)?.drain() ?? []) reject(new AgentDiscarded());
 }

@@ -17,7 +17,6 @@ import {
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest, type AskedRequest } from "./answerRequest.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
-import { interruptCalls } from "./runningCalls.ts";
 
 /** Close code and reason of a deleted sub-agent's sockets (`protocol.md` §2.5). */
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
@@ -98,6 +97,5 @@ export async function runEnd(agent: ActiveAgent): Promise<CallReply> {
 export function abortFamily(agent: ActiveAgent | undefined, reason: string): CallAnswer {
   agent?.apis.subAgents.abortAll(reason);
   agent?.abort(reason);
-  if (agent !== undefined) interruptCalls(agent);
   return { reply: { kind: "taken" } };
 }

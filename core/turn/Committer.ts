@@ -13,16 +13,18 @@
  * 5. While an agent has no journal, writes that its next start would repeat (`remade`) wait for the
  *    first other event.
  * 6. Results of steps are stored even while other writes wait, in events that hold nothing else.
+ * 7. What depends on turns that wrote in a transaction of other code waits for its end, and then
+ *    for the commit (`JoinedTurns`).
  */
-import { TimeoutQueue } from "../time/TimeoutQueue.ts";
-import { perClock } from "../time/perClock.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import type { AppendResult } from "../journal/Journal.ts";
 import { isEmpty, isOpen, mayEndSoon, newBatch, runOutputs, type Batch, type Output } from "./Batch.ts"; // prettier-ignore
 import { applyEvent } from "../journal/applyEvent.ts";
 import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
 import { encodeDestroyed } from "../journal/encodeCommit.ts";
+import { GATHER_MS, GatherTimer } from "./GatherTimer.ts";
 import { Holds } from "./Holds.ts";
+import { JoinedTurns } from "./JoinedTurns.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 import {
@@ -33,16 +35,6 @@ import {
   type WriteFailure,
   type Written,
 } from "./writeBatch.ts";
-
-/**
- * A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The
- * commit").
- */
-export const GATHER_MS = 50;
-/** After a stall of the process, delayed work runs first before a turn counts as late. */
-const SETTLE_MS = 1;
-/** One queue for all agents of a process, found by the process's clock. */
-const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
 export class Committer {
   private readonly host: CommitterHost;
@@ -62,7 +54,9 @@ export class Committer {
   /** `pending` waits for a turn to end. */
   private held = false;
   private failed = false;
-  private cancelGather: (() => void) | undefined;
+  private readonly gathering: GatherTimer;
+  /** Rule 7. */
+  private joined: JoinedTurns | undefined;
   private released: Array<() => void> = [];
 
   /** Monotonic: when the journal was last known to end where the agent's image does. */
@@ -72,6 +66,7 @@ export class Committer {
     this.host = host;
     this.holds = new Holds(host.database);
     this.commits = { host, holds: this.holds, isOver: () => this.failed };
+    this.gathering = new GatherTimer(host.time, () => this.gathered());
     this.lookedMs = host.time.monotonicMs();
   }
 
@@ -88,7 +83,7 @@ export class Committer {
 
   /** Whether everything written is stored, and nothing is held back. */
   get idle(): boolean {
-    return !this.results && this.pending === undefined && this.inFlight === undefined;
+    return !this.results && !this.pending && !this.inFlight && this.joined === undefined;
   }
 
   /** A commit waits for durable turns that have written: no more of them may begin. */
@@ -123,13 +118,26 @@ export class Committer {
         turn.wroteMs = this.host.time.monotonicMs();
         turn.late = false;
       }
-      return this.gather();
+      return this.gathering.start();
     }
     this.flushSoon();
   }
 
+  /** Rule 7: the turn is one of those. `isInside` says whether the running code is not. */
+  join(turn: Turn, isInside: () => boolean): void {
+    (this.joined ??= new JoinedTurns(isInside)).add(turn);
+  }
+
+  /** Rule 7: the transaction is committed. */
+  releaseJoined(): void {
+    const { joined } = this;
+    this.joined = undefined;
+    joined?.release(this);
+  }
+
   /** The turn is over. Commits a durable one now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
+    if (this.joined?.keepsEnd(turn) === true) return;
     turn.end();
     if (turn.durable) this.batch().turns.add(turn);
     if (this.pending?.turns.has(turn)) this.startFlush();
@@ -137,7 +145,7 @@ export class Committer {
 
   /** Rule 2. */
   afterCommit(output: Output): void {
-    if (this.failed) return;
+    if (this.failed || this.joined?.keeps(output) === true) return;
     if (this.idle && this.mustLook) {
       this.pending = newBatch();
       this.flushSoon();
@@ -146,7 +154,7 @@ export class Committer {
     if (batch === undefined) output(this.host.image.seq);
     else {
       batch.outputs.push(output);
-      if (batch === this.pending) this.gather();
+      if (batch === this.pending) this.gathering.start();
     }
   }
 
@@ -159,7 +167,7 @@ export class Committer {
   /** As `afterCommit`, once no older owner can store an event, even in an empty journal. */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
-    if (this.failed) return;
+    if (this.failed || this.joined?.keeps(output) === true) return;
     const batch = this.batch();
     batch.fence = true;
     batch.outputs.push(output);
@@ -195,7 +203,7 @@ export class Committer {
     turn.wroteMs = this.host.time.monotonicMs();
     turn.late = false;
     this.holds.stepped();
-    this.gather();
+    this.gathering.start();
   }
 
   /**
@@ -246,10 +254,11 @@ export class Committer {
   abandon(): void {
     if (this.failed) return;
     this.failed = true;
-    this.cancelGather?.();
+    this.gathering.stop();
     this.pending = undefined;
     this.results = undefined;
     this.remade = undefined;
+    this.joined = undefined;
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
@@ -290,16 +299,6 @@ export class Committer {
     return batch;
   }
 
-  private gather(): void {
-    const { time } = this.host;
-    this.cancelGather ??= gatherTimeouts(time).after(GATHER_MS, () => {
-      this.cancelGather = time.after(SETTLE_MS, () => {
-        this.cancelGather = undefined;
-        this.gathered();
-      });
-    });
-  }
-
   /** Rule 3. This timer marks turns as late: the clock alone would count a stall of the process. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
@@ -327,8 +326,7 @@ export class Committer {
     this.wanted = false;
     this.held = false;
     this.holds.released();
-    this.cancelGather?.();
-    this.cancelGather = undefined;
+    this.gathering.stop();
     this.pending = undefined;
     // A part must not include turns that only have step results: their event follows.
     if (results !== undefined && this.holds.isPart(pending)) this.wanted = true;
@@ -346,10 +344,10 @@ export class Committer {
   /** Whether the batch has to wait. The end of a turn or a step, or the timer, tries it again. */
   private hold(batch: Batch): boolean {
     const reason = this.holds.reason(batch);
-    if (this.cancelGather === undefined && reason !== undefined) {
+    if (!this.gathering.runs && reason !== undefined) {
       if (reason === "gather") this.holds.gathering();
       // A turn between two steps gets the gather time, too.
-      if (reason === "gather" || this.holds.anyBetweenSteps()) this.gather();
+      if (reason === "gather" || this.holds.anyBetweenSteps()) this.gathering.start();
     }
     this.held = reason !== undefined;
     return this.held;

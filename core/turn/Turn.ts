@@ -10,6 +10,7 @@ import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
+import type { Block } from "./ConcurrencyBlock.ts";
 import type { StepCounts } from "./StepCounts.ts";
 import type { TurnSteps } from "./TurnSteps.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
@@ -105,6 +106,10 @@ export class Turn {
   steps: TurnSteps | undefined;
   /** The step, in the view of a turn that a step's function has. */
   readonly step: StepScope | undefined = undefined;
+  /** The block, in the view of a turn that a block's function has. */
+  readonly block: Block | undefined = undefined;
+  /** The turn itself, in each view of it. */
+  readonly whole: Turn = this;
 
   constructor(
     options: TurnContext & {
@@ -210,10 +215,17 @@ export class Turn {
 }
 
 /** The turn as the function of a step sees it: the same turn, with the step. */
-export const seenFrom = (scope: StepScope): Turn =>
-  Object.create(scope.turn, {
-    step: { value: scope },
+export const seenFrom = (scope: StepScope): Turn => viewOf(scope.turn, { step: { value: scope } });
+
+/** The turn, or a view of it, as code of a block sees it. */
+export const within = (turn: Turn, block: Block): Turn => viewOf(turn, { block: { value: block } });
+
+function viewOf(turn: Turn, more: PropertyDescriptorMap): Turn {
+  const { whole } = turn;
+  return Object.create(turn, {
+    ...more,
     // Read from the turn itself, which has private fields.
-    abort: { get: () => scope.turn.abort },
-    rest: { get: () => scope.turn.rest },
+    abort: { get: () => whole.abort },
+    rest: { get: () => whole.rest },
   }) as Turn;
+}

@@ -56,6 +56,17 @@ class House extends DurableObject<Env> {
   askWrong(start: Partial<FacetStart>): Promise<unknown> {
     return this.#facet("wrong", () => start as FacetStart)["count"]!();
   }
+  /** A stub that is kept: `start` fails the first time. */
+  async askAgain(): Promise<unknown> {
+    let asked = 0;
+    const stub = this.#facet("again", () => {
+      if (++asked === 1) throw new Error("passing");
+      return { class: Tenant };
+    });
+    const calls = [];
+    for (let i = 0; i < 3; i++) calls.push(await stub["count"]!().catch(String));
+    return [...calls, asked];
+  }
   async fetch(request: Request): Promise<Response> {
     return this.#facet("web")["fetch"]!(request) as Promise<Response>;
   }
@@ -111,6 +122,10 @@ describe("a facet", () => {
     await rig.revive();
     await rig.advance("2 minutes");
     expect(await house()["askAs"]!("c", "wokenAs", "other")).toBe("other");
+  });
+
+  test("is asked what it is again after that failed, and once after it succeeded", async () => {
+    expect(await house()["askAgain"]!()).toEqual(["Error: passing", [1, 1], [2, 2], 2]);
   });
 
   test("may be of any class of the module, with an id from a binding", async () => {

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
-import { GATHER_MS } from "../../core/turn/Committer.ts";
+import { GATHER_MS } from "../../core/turn/GatherTimer.ts";
 import { makeLatch } from "../system/kit.ts";
 import { CommitRig } from "./CommitRig.ts";
 

@@ -13,6 +13,20 @@ const SECRET = "s3cret";
 const WITHOUT_TEXT: unknown = Object.create(null);
 const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
 
+/** What a helper may return in place of a promise. */
+const NO_PROMISES = {
+  nothing: undefined,
+  value: 1,
+  // oxlint-disable-next-line unicorn/no-thenable -- this is what is tested
+  thenable: { then: (resolve: (value: unknown) => void) => resolve(1) },
+  "failing thenable": {
+    // oxlint-disable-next-line unicorn/no-thenable -- this is what is tested
+    get then() {
+      throw new Error("not this one");
+    },
+  },
+};
+
 class OddAgent extends Agent<object, unknown> {
   static override options = {
     http: "open" as const,
@@ -44,6 +58,12 @@ class OddAgent extends Agent<object, unknown> {
   }
   @callable() reject(): void {
     this.ctx.waitUntil(Promise.reject(WITHOUT_TEXT));
+  }
+  @callable() waitFor(what: keyof typeof NO_PROMISES): void {
+    this.ctx.waitUntil(NO_PROMISES[what] as Promise<unknown>);
+  }
+  @callable() keptWhile(): Promise<string> {
+    return this.keepAliveWhile((() => "no promise") as never);
   }
   @callable() async enqueue(method: "fail" | "keep", payload?: unknown): Promise<void> {
     await this.queue(method, payload);
@@ -138,6 +158,25 @@ describe("a thrown value without text", () => {
     expect(agents.logs).toContainEqual(
       expect.objectContaining({ message: "a waitUntil promise rejected" }),
     );
+  });
+});
+
+describe("no promise", () => {
+  test.each(Object.keys(NO_PROMISES))(
+    "as the argument of waitUntil (%s) is taken, and the agent leaves memory",
+    async (what) => {
+      const agent = agents.agent(OddAgent, "a");
+      await agent.waitFor(what as keyof typeof NO_PROMISES);
+      await agents.advance("10 minutes");
+      expect(agent.isActive()).toBe(false);
+    },
+  );
+
+  test("as the result of a function of keepAliveWhile is its result", async () => {
+    const agent = agents.agent(OddAgent, "a");
+    expect(await agent.keptWhile()).toBe("no promise");
+    await agents.advance("10 minutes");
+    expect(agent.isActive()).toBe(false);
   });
 });
 

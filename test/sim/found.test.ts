@@ -13,7 +13,7 @@ import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Lanes } from "../../core/runtime/Lanes.ts";
-import { GATHER_MS } from "../../core/turn/Committer.ts";
+import { GATHER_MS } from "../../core/turn/GatherTimer.ts";
 import { CRASHES_MAX } from "../../core/workflow/stepFacts.ts";
 import { AgentWorkflow } from "../../core/workflow/AgentWorkflow.ts";
 import type { WorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";

@@ -3,7 +3,7 @@
  * and nothing has changed.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { Agent, callable, getAgentByName, type AgentStub } from "agents";
+import { Agent, callable, getAgentByName, type AgentStub, type Connection } from "agents";
 import { body, github, webhook } from "agents/webhooks";
 import { pollUntil } from "../kit/poll.ts";
 import { makeLatch, postGithub, TestSocket, useSystems, type Latch, type System } from "./kit.ts";
@@ -68,6 +68,12 @@ class Bounded extends Agent<Env> {
   }
   async send(count: number): Promise<void> {
     for (let n = 0; n < count; n++) await this.sendWebhook("http://127.0.0.1:1/", { n });
+  }
+  override async getConnectionTags(connection: Connection): Promise<string[]> {
+    // So long that a burst of upgrades is under way at once.
+    if (new URL(connection.uri!).pathname.endsWith("burst"))
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    return [];
   }
   planned(): number {
     return this.getSchedules().length;
@@ -161,6 +167,13 @@ describe("an agent", () => {
       return again.refused === undefined;
     });
     second.socket.close();
+  });
+
+  test("has at most connectionsMax sockets, also of upgrades that are under way at once", async () => {
+    const url = `${system.gateway.url}/agents/bounded/burst`;
+    const all = await Promise.all([1, 2, 3, 4, 5, 6].map(() => TestSocket.open(url)));
+    expect(all.filter(({ refused: no }) => no === undefined)).toHaveLength(2);
+    for (const { socket } of all) socket.close();
   });
 });
 

@@ -1,0 +1,50 @@
+/** `ctx.storage.put` of a Durable Object: what it refuses, and that it does so as a whole. */
+import { DurableObject } from "cloudflare:workers";
+import { expect, test } from "vitest";
+import { Agent } from "agents";
+import { testAgents } from "agents/testing";
+import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
+
+class Store extends DurableObject {
+  async put(entries: () => Record<string, unknown>): Promise<unknown> {
+    const error = await this.ctx.storage.put(entries()).then(() => "stored", String);
+    return [error, [...(await this.ctx.storage.list()).keys()]];
+  }
+  several(): Promise<unknown> {
+    return this.put(() => ({ a: 1, b: undefined, c: 3 }));
+  }
+  uncloneable(): Promise<unknown> {
+    return this.put(() => ({ a: 1, b: () => 1 }));
+  }
+  halves(): Promise<unknown> {
+    return this.put(() => ({ a: 1, "\ud800": 2 }));
+  }
+  async one(): Promise<unknown> {
+    return this.ctx.storage.put("\ud801", 1).then(() => "stored", String);
+  }
+  whole(): Promise<unknown> {
+    return this.put(() => ({ "😀": 1, "\0": 2 }));
+  }
+}
+
+class Caller extends Agent<{ Store: ObjectNamespace<Store> }> {
+  call(method: "several" | "uncloneable" | "halves" | "one" | "whole"): Promise<unknown> {
+    return this.env.Store.getByName("s")[method]() as Promise<unknown>;
+  }
+}
+
+test("put stores all entries or none", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  const caller = t.agent(Caller, "c");
+  const none = (text: string) => [expect.stringContaining(text), []];
+  expect(await caller.call("several")).toEqual(none("the value is undefined"));
+  expect(await caller.call("uncloneable")).toEqual(none("DataCloneError"));
+  expect(await caller.call("halves")).toEqual(none('"\\ud800"): the key contains half'));
+});
+
+test("put refuses keys that would be one in the database", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  const caller = t.agent(Caller, "c");
+  expect(await caller.call("one")).toContain("the key contains half a surrogate pair");
+  expect(await caller.call("whole")).toEqual(["stored", ["\0", "😀"]]);
+});
