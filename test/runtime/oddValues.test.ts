@@ -84,14 +84,14 @@ class OddAgent extends Agent<object, unknown> {
       this.#count();
     }
   }
-  /** A state that was JSON when it was set, and is not when it is sent. */
+  /** A state that was JSON when it was set, where it is read twice, and is not when it is sent. */
   @callable() turnBad(): void {
     const [connection] = this.getConnections();
     let reads = 0;
     this.#count();
     connection!.setState({
       toJSON: () => {
-        if (++reads > 1) throw new Error("not again");
+        if (++reads > 2) throw new Error("not again");
         return {};
       },
     });

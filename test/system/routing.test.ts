@@ -147,16 +147,13 @@ describe("the gateway without a module's fetch", () => {
     expect(socket.refused?.status).toBe(400);
   });
 
-  test("answers 400 Invalid request when no URL can be built, for a socket too", async () => {
-    const host = "localhost:99999";
-    const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host });
-    expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
-  });
-
-  test("answers 400 for an invalid Host before routing, for a socket too", async () => {
-    const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host: "a b" });
-    expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
-  });
+  test.each(["a b", "localhost:99999"])(
+    "answers 400 for the Host %s before routing, for a socket too",
+    async (host) => {
+      const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host });
+      expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
+    },
+  );
 
   test("answers 404 Not implemented by the default onRequest", async () => {
     expect(await answer("/agents/plain-agent/x")).toEqual([404, "Not implemented"]);
