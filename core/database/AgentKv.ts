@@ -18,11 +18,11 @@ export interface ListOptions {
   readonly prefix?: string;
   /** Only keys from this one on. */
   readonly start?: string;
-  /** Only keys after this one. */
+  /** Only keys after this one. Not together with `start`. */
   readonly startAfter?: string;
   /** Only keys before this one. */
   readonly end?: string;
-  /** Largest number of entries. Default: no limit. */
+  /** Largest number of entries, more than 0. Default: no limit. */
   readonly limit?: number;
   /** Whether entries come in descending order of their keys. Default false. */
   readonly reverse?: boolean;
@@ -68,16 +68,23 @@ export class AgentKv {
     return this.#query("DELETE FROM _agents_kv WHERE key = ?", [key]).rowsWritten > 0;
   }
 
-  /** Keys and values in the order of keys, as they are now. */
+  /**
+   * Keys and values in the order of keys, as they are now. Throws `TypeError` for a limit that is
+   * not above 0, and for `start` with `startAfter`, as on the reference's platform.
+   */
   list<A = unknown>(options: ListOptions = {}): Array<[string, A]> {
+    const { prefix = "", start, startAfter, end, limit = Infinity, reverse = false } = options;
+    if (!(limit >= 1)) throw new TypeError(`storage.list: the limit ${limit} is not above 0`);
+    if (start !== undefined && startAfter !== undefined)
+      throw new TypeError("storage.list: give start or startAfter, not both");
     if (!this.#exists()) return [];
-    const { prefix = "", start, startAfter, end, limit = -1, reverse = false } = options;
+    const rowsMax = limit === Infinity ? -1 : Math.floor(limit);
     const result = this.#query(
       `SELECT key, value FROM _agents_kv
        WHERE key >= ?1 AND key < ?1 || ${LAST} AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
          AND (?5 IS NULL OR key > ?5)
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?4`,
-      [prefix, start, end, limit, startAfter],
+      [prefix, start, end, rowsMax, startAfter],
     );
     return result.rows.map(([key, value]) => [String(key), fromStored(value) as A]);
   }

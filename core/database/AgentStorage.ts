@@ -177,8 +177,9 @@ export class AgentStorage {
 
   /**
    * Sets a key, or several: all of them, or none if it rejects. A value is what the structured
-   * clone algorithm copies. Rejects with a `DataCloneError` for another value, with `TypeError` for
-   * `undefined` and for a key that UTF-8 can't carry, and with SQLite's error.
+   * clone algorithm copies. Of several, those whose value is `undefined` are left as they are, as
+   * on the reference's platform. Rejects with a `DataCloneError` for another value, with `TypeError`
+   * for one key with `undefined` and for a key that UTF-8 can't carry, and with SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
@@ -186,7 +187,8 @@ export class AgentStorage {
     return this.access(() => {
       if (typeof key === "string") return this.kv.put(key, value);
       this.#runtime.transaction(() => {
-        for (const [name, entry] of Object.entries(key)) this.kv.put(name, entry);
+        for (const [name, entry] of Object.entries(key))
+          if (entry !== undefined) this.kv.put(name, entry);
       });
     });
   }
@@ -205,7 +207,10 @@ export class AgentStorage {
     );
   }
 
-  /** Keys and values in the order of keys. Rejects with SQLite's error. */
+  /**
+   * Keys and values in the order of keys. Rejects with `TypeError` for a limit that is not above 0,
+   * for `start` with `startAfter`, and with SQLite's error.
+   */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
     return this.access(() => new Map(this.kv.list<A>(options)));
   }

@@ -1,4 +1,4 @@
-/** `ctx.storage.put` of a Durable Object: what it refuses, and that it does so as a whole. */
+/** Keys of a Durable Object: what `ctx.storage` refuses, and that it does so as a whole. */
 import { DurableObject } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { Agent } from "agents";
@@ -19,6 +19,20 @@ class Store extends DurableObject {
   halves(): Promise<unknown> {
     return this.put(() => ({ a: 1, "\ud800": 2 }));
   }
+  async listed(): Promise<unknown> {
+    await this.ctx.storage.put({ a: 1, b: 2, c: 3 });
+    const lists = [
+      { limit: 0 },
+      { start: "a", startAfter: "a" },
+      { limit: 2.5 },
+      { limit: Infinity },
+    ];
+    return Promise.all(
+      lists.map((options) =>
+        this.ctx.storage.list(options).then((found) => [...found.keys()].join(""), String),
+      ),
+    );
+  }
   async one(): Promise<unknown> {
     return this.ctx.storage.put("\ud801", 1).then(() => "stored", String);
   }
@@ -28,7 +42,9 @@ class Store extends DurableObject {
 }
 
 class Caller extends Agent<{ Store: ObjectNamespace<Store> }> {
-  call(method: "several" | "uncloneable" | "halves" | "one" | "whole"): Promise<unknown> {
+  call(
+    method: "several" | "listed" | "uncloneable" | "halves" | "one" | "whole",
+  ): Promise<unknown> {
     return this.env.Store.getByName("s")[method]() as Promise<unknown>;
   }
 }
@@ -37,9 +53,23 @@ test("put stores all entries or none", async () => {
   await using t = await testAgents({ agents: [Caller, Store as never] });
   const caller = t.agent(Caller, "c");
   const none = (text: string) => [expect.stringContaining(text), []];
-  expect(await caller.call("several")).toEqual(none("the value is undefined"));
   expect(await caller.call("uncloneable")).toEqual(none("DataCloneError"));
   expect(await caller.call("halves")).toEqual(none('"\\ud800"): the key contains half'));
+});
+
+test("put of several keys leaves those that are undefined", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  expect(await t.agent(Caller, "c").call("several")).toEqual(["stored", ["a", "c"]]);
+});
+
+test("list refuses what the reference's platform refuses", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  expect(await t.agent(Caller, "c").call("listed")).toEqual([
+    "TypeError: storage.list: the limit 0 is not above 0",
+    "TypeError: storage.list: give start or startAfter, not both",
+    "ab",
+    "abc",
+  ]);
 });
 
 test("put refuses keys that would be one in the database", async () => {
