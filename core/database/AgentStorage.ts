@@ -178,8 +178,9 @@ export class AgentStorage {
   /**
    * Sets a key, or several: all of them, or none if it rejects. A value is what the structured
    * clone algorithm copies. Of several, those whose value is `undefined` are left as they are, as
-   * on the reference's platform. Rejects with a `DataCloneError` for another value, with `TypeError`
-   * for one key with `undefined` and for a key that UTF-8 can't carry, and with SQLite's error.
+   * on the reference's platform. Rejects with a `DataCloneError` for another value, with
+   * `TypeError` for one key with `undefined` and for a key that UTF-8 can't carry, and with
+   * SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;

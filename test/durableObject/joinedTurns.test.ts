@@ -167,7 +167,7 @@ test("a transaction that others wrote in calls other objects, and ends", async (
 test("an alarm that was set before a transaction that writes nothing rings", async () => {
   await using t = await start();
   const set = call(t, "setAlarmFirst");
-  await t.advance("1 second");
+  await pass(t, 1);
   expect(set.heard.value).toBe("done");
   await t.crash();
   await t.revive();
