@@ -252,7 +252,7 @@ export const requestRules = (adapter: Adapter): void => {
 
     // The end of the first would be the path that is routed; no URL can be made with the last.
     const hosts = ["a/agents/b?", "a?", "a#", "a\\b", "u:p@a", "a b", "[::1", "a\r\nHost: b"];
-    it.each([...hosts, "999.1.1.1", "1.2.3.4.5", "a%zz", "a^b", "xn--a", "a:70000"])(
+    it.each([...hosts, "999.1.1.1", "1.2.3.4.5", "a%zz", "a^b", "a:70000"])(
       "and upgrades are refused when the host is %j",
       async (host) => {
         await using server = await startServer(adapter);
