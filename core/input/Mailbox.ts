@@ -19,7 +19,7 @@
  *
  * The host's inbox consumer and gateways' calls feed it; it feeds `InputRuns`.
  */
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
@@ -294,7 +294,3 @@ export class Mailbox {
     input.ack();
   }
 }
-
-/** Reading the input again gives the same. */
-const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
-  error instanceof CorruptFrame || error instanceof UnknownVersion;

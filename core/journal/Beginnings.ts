@@ -12,7 +12,7 @@
  *    If it would have been the first, reading begins where the journal begins now.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { CorruptFrame, isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { baseFor, type Base } from "./baseFor.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
@@ -113,7 +113,7 @@ export function afterOf(
   try {
     return decode().head.after ?? 0;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return 0;
+    if (isUnreadable(error)) return 0;
     throw error;
   }
 }

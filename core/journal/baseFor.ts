@@ -3,7 +3,7 @@
  * covers are trimmed, so the journal need not begin at a stored base.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import { decodeSnapshot, type Snapshot } from "../../schemas/Snapshot.ts";
 import type { StoredBases } from "./Snapshots.ts";
 
@@ -47,7 +47,7 @@ function readBase(id: AgentId, bytes: Uint8Array | undefined): Base | undefined 
     const [className, name] = snapshot.head.agent;
     return className === id.class && name === id.name ? { ...snapshot, bytes } : undefined;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

@@ -8,7 +8,7 @@
  * `agents erase` itself where no host runs.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
@@ -97,7 +97,7 @@ function headOf({ data }: Pick<StoredEvent, "data">): JournalHead | undefined {
   try {
     return decodeEvent(data).head;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

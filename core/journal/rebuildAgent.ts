@@ -12,7 +12,7 @@
  * - If the agent is erased meanwhile, events that were read are gone, and the rebuild starts over.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { CorruptFrame, isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import {
@@ -179,7 +179,7 @@ async function restoreSnapshot(
       snapshot = decodeSnapshot(data);
     } catch (error) {
       // A later version is skipped, too: a flipped bit looks like one, and the journal has it all.
-      if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
+      if (isUnreadable(error)) continue;
       throw error;
     }
     const { head } = snapshot;
@@ -271,7 +271,7 @@ function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   try {
     return decodeEvent(data).head.after === image.seq;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return false;
+    if (isUnreadable(error)) return false;
     throw error;
   }
 }

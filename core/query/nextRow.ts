@@ -4,7 +4,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { baseFor } from "../journal/baseFor.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
@@ -46,7 +46,7 @@ export function rowAfter(
 
 /** Rule 6. Throws any error but those of damaged bytes. */
 function faulty(row: AgentRow, error: unknown): AgentRow {
-  if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+  if (!isUnreadable(error)) throw error;
   return { ...row, fault: error.message, ended: false };
 }
 
@@ -55,7 +55,7 @@ export function headOf({ data }: BackupEntry): JournalHead | undefined {
   try {
     return decodeEvent(data).head;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

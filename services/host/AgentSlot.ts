@@ -13,7 +13,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentCall, SlotCall } from "../../schemas/bus/Call.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
@@ -316,7 +316,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
       agent.lanes.start();
       return live;
     } catch (error) {
-      if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+      if (isUnreadable(error))
         this.context.quarantine(this.id, { kind: "journal", reason: error.message });
       throw error;
     }

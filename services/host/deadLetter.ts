@@ -4,7 +4,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { hideFields } from "../../core/redaction/FieldRedaction.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -43,7 +43,7 @@ function withoutFields(input: Uint8Array, redact: ReadonlyArray<string> | undefi
     const { body } = hideFields(envelope, redact);
     return body === envelope.body ? input : encodeEnvelope(envelope.head, body);
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return input;
+    if (isUnreadable(error)) return input;
     throw error;
   }
 }

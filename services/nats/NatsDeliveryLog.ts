@@ -13,7 +13,7 @@ import {
 } from "../../core/delivery/DeliveryLog.ts";
 import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";
 import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
@@ -118,7 +118,7 @@ function read(data: Uint8Array): ReadonlyArray<DeliveryRecord> {
   try {
     return decodeRecords(data).records;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return [];
+    if (isUnreadable(error)) return [];
     throw error;
   }
 }

@@ -10,7 +10,7 @@ import {
   type MarkedAgent,
   type QuarantinesShape,
 } from "../../core/quarantine/Quarantines.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { isUnreadable } from "../../schemas/Frame.ts";
 import {
   decodeQuarantineMark,
   encodeQuarantineMark,
@@ -52,7 +52,7 @@ function readMark(data: Uint8Array): QuarantineMark | undefined {
   try {
     return decodeQuarantineMark(data);
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

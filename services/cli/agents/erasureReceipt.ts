@@ -15,7 +15,7 @@ import {
   type ErasureReceipt,
   type HoldingBackup,
 } from "../../../schemas/ErasureReceipt.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
 import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "./backupFolder.ts";
 import { LOG } from "./BackupLog.ts";
@@ -63,8 +63,7 @@ export async function readReceipt(path: string): Promise<ErasureReceipt> {
   try {
     return decodeReceipt(text, sha256);
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion)
-      throw failed(`${path}: ${error.message}`);
+    if (isUnreadable(error)) throw failed(`${path}: ${error.message}`);
     throw error;
   }
 }

@@ -6,7 +6,7 @@
 import { waitingJobs, type WaitingJob } from "../../../core/history/waitingJobs.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -49,7 +49,7 @@ function readInput(data: Uint8Array): InboxEnvelope | undefined {
   try {
     return decodeEnvelope(data);
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

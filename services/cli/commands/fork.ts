@@ -16,7 +16,7 @@ import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
@@ -113,7 +113,7 @@ async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Seque
     }
   } catch (error) {
     if (error instanceof HistoryTrimmed) throw notFound(error.message);
-    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+    if (!isUnreadable(error)) throw error;
     throw failed(
       `The journal of ${addressKey(id)} is damaged, and nothing was written: ${error.message}`,
     );

@@ -24,7 +24,7 @@ import {
   readAgentFileHead,
   type AgentFileEvent,
 } from "../../../schemas/AgentFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { CorruptFrame, isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { readLines } from "../agents/readLines.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -125,7 +125,7 @@ async function check(path: string): Promise<CheckedFile> {
     if (events === 0) throw new CorruptFrame({ message: "it has no event" });
     return { path, from, events };
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+    if (isUnreadable(error))
       throw failed(`${path} can't be imported, and nothing was written: ${error.message}`);
     if ((error as NodeJS.ErrnoException).code !== undefined)
       throw failed(`${path} can't be read: ${(error as Error).message}`);

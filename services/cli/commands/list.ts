@@ -7,7 +7,7 @@ import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { shardOf } from "../../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
@@ -161,7 +161,7 @@ function timeOf({ data, storedMs }: StoredEvent): number {
   try {
     return decodeEvent(data).head.time;
   } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return storedMs;
+    if (isUnreadable(error)) return storedMs;
     throw error;
   }
 }

@@ -18,7 +18,7 @@ import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, fnv1a32, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import {
   checkOthers,
@@ -210,7 +210,7 @@ async function reading<A>(path: string, read: Promise<A>): Promise<A> {
     return await read;
   } catch (error) {
     if (error instanceof CliError) throw error;
-    const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
+    const known = isUnreadable(error);
     if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
     throw failed(`${path} is damaged: ${(error as Error).message}`);
   }
@@ -246,7 +246,7 @@ async function rebuild(
       try {
         replayEvent(agent.image, agent.database, seq as Sequence, decodeEvent(data));
       } catch (error) {
-        if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+        if (!isUnreadable(error)) throw error;
         fail(id, error);
       }
     }
