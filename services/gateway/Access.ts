@@ -142,6 +142,14 @@ export class Access {
     return response;
   }
 
+  /** Lets a page of a listed origin read the answer to a request that failed. */
+  allowToRead(request: Request, { headers }: Response): void {
+    const origin = request.headers.get("origin");
+    if (origin === null || this.classify(origin, request) !== "listed") return;
+    for (const [name, value] of Object.entries(corsFor(origin))) headers.set(name, value);
+    headers.append("vary", "origin");
+  }
+
   /**
    * Logs what a request asked for that was answered 400, if its path names a class that the module
    * does not have. The caller learns nothing about the module.
@@ -197,7 +205,7 @@ const signedBelow = (classes: ReadonlySet<string>, url: string): string | undefi
 const forbidden = (text: string): Response =>
   new Response(text, { status: 403, headers: { "content-type": "text/plain;charset=UTF-8" } });
 
-const corsFor = (origin: string): HeadersInit => ({
+const corsFor = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
   "access-control-allow-methods": CORS_METHODS,
   "access-control-allow-headers": CORS_HEADERS,

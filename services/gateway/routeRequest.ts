@@ -82,7 +82,7 @@ async function routed(services: GatewayServices, request: Request): Promise<Resp
 }
 
 async function responseOf(services: GatewayServices, request: Request): Promise<Response> {
-  const { module, access, log } = services;
+  const { module, access } = services;
   try {
     const { env, fetch } = module();
     if (fetch === undefined)
@@ -97,24 +97,32 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${typeof response}, not a Response`);
   } catch (error) {
-    // The caller chose the name, so it is told what is wrong with it.
-    if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
-    // The caller has disconnected, so nobody reads the answer.
-    if (request.signal.aborted && error === request.signal.reason) return unavailable();
-    if (error instanceof AgentUnreachable) {
-      log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
-      if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });
-      return unavailable();
-    }
-    const refused = tooMuchWritten(error);
-    if (refused !== undefined) {
-      log.warn("an agent may not write now", { ...whereOf(request), error: messageOf(error) });
-      const { status, body, headers } = refused;
-      return new Response(body as string, { status, headers: headers as [string, string][] });
-    }
-    logFailure(services, request, error);
-    return new Response("Internal Server Error", { status: 500 });
+    const response = failureOf(services, request, error);
+    access.allowToRead(request, response);
+    return response;
   }
+}
+
+/** The response to a request whose routing threw `error`; logs what operators need to know. */
+function failureOf(services: GatewayServices, request: Request, error: unknown): Response {
+  const { log } = services;
+  // The caller chose the name, so it is told what is wrong with it.
+  if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
+  // The caller has disconnected, so nobody reads the answer.
+  if (request.signal.aborted && error === request.signal.reason) return unavailable();
+  if (error instanceof AgentUnreachable) {
+    log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
+    if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });
+    return unavailable();
+  }
+  const refused = tooMuchWritten(error);
+  if (refused !== undefined) {
+    log.warn("an agent may not write now", { ...whereOf(request), error: messageOf(error) });
+    const { status, body, headers } = refused;
+    return new Response(body as string, { status, headers: headers as [string, string][] });
+  }
+  logFailure(services, request, error);
+  return new Response("Internal Server Error", { status: 500 });
 }
 
 async function answerWith(

@@ -133,6 +133,14 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
       const socket = await TestSocket.open(`${url}/agents/signed-agent/a`, { origin });
       expect(socket.refused).toBeUndefined();
       await socket.close();
+      // The page can read what is wrong, too.
+      const invalid = await ask(
+        url,
+        { host, origin },
+        { path: `/agents/plain-agent/${"a".repeat(2_000)}` },
+      );
+      expect(invalid.status).toBe(400);
+      expect(invalid.text.toLowerCase()).toContain(`access-control-allow-origin: ${origin}`);
       // Listed or not: a signed class takes no HTTP.
       expect((await ask(url, { host, origin }, { path: "/agents/signed-agent/a" })).status).toBe(
         403,

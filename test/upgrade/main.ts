@@ -132,14 +132,15 @@ async function refuseOlder(fleet: Fleet): Promise<void> {
     wrong.push("shards changed hands although the host was refused");
 }
 
-async function upgrade(older: Release, newer: Release): Promise<void> {
+/** `from`: the commit of `older`. */
+async function upgrade(from: string, older: Release, newer: Release): Promise<void> {
   const world = await startSlowWorld();
   const relay = await Sink.open();
   const env = { WORLD: world.url, SMTP_URL: relay.url };
   const fleet = await Fleet.start({ shards: 16, leaseTtlMs: 5_000, gateways: GATEWAYS, release: older, env }); // prettier-ignore
   const become = (release: Release): void => void (fleet.release = release);
   const only = <A>(part: Part, make: () => A): A | undefined => {
-    if (hasPart(older, part)) return make();
+    if (hasPart(from, part)) return make();
     say(`the older release has no ${part}: left out`);
     return undefined;
   };
@@ -213,7 +214,7 @@ try {
   for (const from of values.from) {
     say(`packing ${from}`);
     const older = packRelease("older", `${temp.path}/${from}`, from);
-    await upgrade(older, newer);
+    await upgrade(from, older, newer);
   }
 } catch (error) {
   wrong.push(error instanceof Error ? error.message : String(error));

@@ -2,17 +2,19 @@
  * Commands of one release, and which parts it has: an older one may lack what is tested, and a run
  * then leaves that out.
  */
-import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { execFile, spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Fleet, Release } from "../membership/Fleet.ts";
 
 /** Each is a folder of `core`. */
 export type Part = "stream" | "quarantine" | "retention" | "step" | "durableCall";
 
-export const hasPart = ({ main }: Release, part: Part): boolean =>
-  existsSync(join(dirname(main), "../../core", part));
+/** In the sources of `commit`: a packed release is a few bundles. */
+export const hasPart = (commit: string, part: Part): boolean =>
+  spawnSync("git", ["cat-file", "-e", `${commit}:core/${part}`], { cwd: ROOT }).status === 0;
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 /** What a command of a release prints. */
 export async function runRelease(
