@@ -7,6 +7,8 @@
  * 2. Names that begin with a dot are not served, except `.well-known`.
  * 3. What `.assetsignore` names is not served (`AssetsIgnore`), neither by the name in the request
  *    nor by that of the file it leads to.
+ * 4. `run_worker_first` decides by the file, too, however the request spells its path: a module may
+ *    guard what is behind such a pattern (`spellings`).
  */
 import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
@@ -18,6 +20,13 @@ import type { AssetsConfig } from "./WranglerConfig.ts";
 
 /** Stands for a file that does not exist. */
 const NO_FILE = "none";
+
+interface Found {
+  /** In the folder, by the request's names. */
+  readonly path: string;
+  /** Its real path. */
+  readonly file: string;
+}
 
 /** Answers a request with a file, or resolves to undefined where the module decides. */
 export class Assets {
@@ -40,10 +49,17 @@ export class Assets {
   /** The file of a request, before the module sees it. */
   async before(request: Request): Promise<Response | undefined> {
     if (!isRead(request)) return undefined;
+    const { moduleFirst } = this.#config;
     const { pathname } = new URL(request.url);
-    if (goesToModule(pathname, this.#config.moduleFirst)) return undefined;
-    const file = await this.#file(pathname);
-    if (file !== undefined) return answer(request, file);
+    const first = whoIsFirst(pathname, moduleFirst);
+    if (first === "module") return undefined;
+    const found = await this.#find(pathname);
+    if (found !== undefined) {
+      const names = [found.path, found.file].flatMap((each) => spellings(this.#namesOf(each)));
+      const isGuarded = names.some((name) => whoIsFirst(name, moduleFirst) === "module");
+      if (first === undefined && isGuarded) return undefined; // rule 4
+      return answer(request, found.file);
+    }
     const navigates = request.headers.get("sec-fetch-mode") === "navigate";
     return this.#config.singlePage && navigates ? this.#index(request) : undefined;
   }
@@ -52,19 +68,19 @@ export class Assets {
   async fetch(input: Request | string | URL): Promise<Response> {
     const request = input instanceof Request ? input : new Request(input);
     if (!isRead(request)) return new Response("Method Not Allowed", { status: 405 });
-    const file = await this.#file(new URL(request.url).pathname);
-    if (file !== undefined) return answer(request, file);
+    const found = await this.#find(new URL(request.url).pathname);
+    if (found !== undefined) return answer(request, found.file);
     const index = this.#config.singlePage ? await this.#index(request) : undefined;
     return index ?? new Response("Not Found", { status: 404 });
   }
 
   async #index(request: Request): Promise<Response | undefined> {
-    const file = await this.#file("/index.html");
-    return file === undefined ? undefined : answer(request, file);
+    const found = await this.#find("/index.html");
+    return found === undefined ? undefined : answer(request, found.file);
   }
 
-  /** The real path of the file that a path means: itself, with `.html`, or the folder's index. */
-  async #file(pathname: string): Promise<string | undefined> {
+  /** The file that a path means: itself, with `.html`, or the folder's index. */
+  async #find(pathname: string): Promise<Found | undefined> {
     const names = segments(pathname);
     if (this.#root === undefined || names === undefined) return undefined;
     const plain = join(this.#root, ...names);
@@ -73,7 +89,7 @@ export class Assets {
       if (file === undefined) continue;
       const ignore = await this.#ignore();
       const isIgnored = [path, file].some((each) => ignore.ignores(this.#namesOf(each)));
-      if (!isIgnored) return file; // rule 3
+      if (!isIgnored) return { path, file }; // rule 3
     }
     return undefined;
   }
@@ -123,14 +139,24 @@ function segments(pathname: string): ReadonlyArray<string> | undefined {
   }
 }
 
+/** The paths that mean a file: its own, and without `.html` or `index.html`. */
+function spellings(names: ReadonlyArray<string>): ReadonlyArray<string> {
+  const own = `/${names.join("/")}`;
+  return [own, own.replace(/\/index\.html$/, "/").replace(/\.html$/, "")];
+}
+
 const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
 
-function goesToModule(pathname: string, first: AssetsConfig["moduleFirst"]): boolean {
-  if (first === true) return true;
-  return (
-    first.some((pattern) => !pattern.startsWith("!") && matches(pattern, pathname)) &&
-    !first.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1), pathname))
-  );
+/** Undefined: no pattern names the path. One that begins with `!` excludes it. */
+function whoIsFirst(
+  pathname: string,
+  patterns: AssetsConfig["moduleFirst"],
+): "module" | "files" | undefined {
+  if (patterns === true) return "module";
+  const names = (pattern: string): boolean => matches(pattern.replace(/^!/, ""), pathname);
+  const named = patterns.filter(names);
+  if (named.length === 0) return undefined;
+  return named.some((pattern) => pattern.startsWith("!")) ? "files" : "module";
 }
 
 /**

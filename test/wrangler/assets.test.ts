@@ -52,6 +52,23 @@ describe("static files of a module", () => {
     },
   );
 
+  it.each(["/admin/secret.html", "/admin/secret", "//admin/secret.html", "/%61dmin/secret.html", "/admin%2fsecret.html", "/admin", "/admin/", "/alias.html"])(
+    "leave %s to a module that guards its folder",
+    async (path) => {
+      mkdirSync(join(root, "public/admin"), { recursive: true });
+      writeFileSync(join(root, "public/admin/secret.html"), "secret");
+      writeFileSync(join(root, "public/admin/index.html"), "secret");
+      const alias = join(root, "public/alias.html");
+      symlinkSync(join(root, "public/admin/secret.html"), alias);
+      const guarded = assets({ moduleFirst: ["/admin/*"] });
+      expect(await guarded.before(get(path))).toBeUndefined();
+      expect(await text(await guarded.fetch(get("/admin/secret")))).toBe("secret");
+      const open = assets({ moduleFirst: ["/*", "!/about"] });
+      expect(await text(await open.before(get("/about")))).toBe("<p>about");
+      rmSync(alias);
+    },
+  ); // prettier-ignore
+
   it.each(["*", 'W/"other", W/ETAG', '"other",ETAG'])("save the body for If-None-Match %s", async (tags) => {
     const etag = (await assets().before(get("/app.js")))!.headers.get("etag")!;
     const headers = { "if-none-match": tags.replace("ETAG", etag) };
