@@ -9,8 +9,9 @@
  *    agent.
  * 3. One trailing slash is ignored. An empty segment matches nothing.
  * 4. Two routes of the same shape are an error, so the order of declaration never matters.
+ * 5. Two routes to one class whose senders have ids and no name are an error.
  */
-import { InvalidWebhook, type WebhookRoute } from "./WebhookRoute.ts";
+import { InvalidWebhook, targetsOf, type WebhookRoute } from "./WebhookRoute.ts";
 
 /** A route and the values of its parameters. */
 export interface RouteMatch {
@@ -70,8 +71,9 @@ export class RouteTable {
   /** Paths without parameters, in their usual spelling: one lookup. */
   private readonly literal = new Map<string, RouteMatch>();
 
-  /** Throws `InvalidWebhook` when two routes have the same shape. */
+  /** Throws `InvalidWebhook` for rules 4 and 5. */
   constructor(routes: ReadonlyArray<WebhookRoute>) {
+    refuseSharedIds(routes);
     for (const route of routes) {
       const segments = parsePathPattern(route.path);
       let node = this.root;
@@ -106,6 +108,24 @@ export class RouteTable {
     }
     return find(this.root, segments, 0, []);
   }
+}
+
+/** Rule 5. */
+function refuseSharedIds(routes: ReadonlyArray<WebhookRoute>): void {
+  const paths = new Map<string, string>(); // by provider and class
+  for (const route of routes.filter(({ verifier }) => verifier.namesNoSender === true))
+    for (const agent of new Set(targetsOf(route, undefined).map((target) => target.agent))) {
+      const { provider } = route.verifier;
+      const key = `${provider} ${agent}`;
+      const other = paths.get(key);
+      if (other !== undefined)
+        throw new InvalidWebhook({
+          message:
+            `webhook("${other}") and webhook("${route.path}"): both senders of ${agent} are "${provider}", so that an id of one would be taken for the same id of the other: ` +
+            `name them, as in ${provider}({ provider: "shop", … })`,
+        });
+      paths.set(key, route.path);
+    }
 }
 
 /** Visits each node of the tree at most once, so the number of routes bounds its time. */

@@ -147,6 +147,12 @@ export interface Verifier {
    */
   readonly unsigned?: true;
   /**
+   * It recognizes repetitions by ids of a sender that `provider` does not name: two such routes of
+   * one class would take an id of one sender for the same id of the other (`RouteTable`). Absent:
+   * `provider` names the sender, or there are no ids.
+   */
+  readonly namesNoSender?: true;
+  /**
    * Headers that carry a secret itself, in lower case: never stored, and not seen by the agent.
    * Absent: none.
    */

@@ -28,8 +28,18 @@ import { verifierOf } from "./verifier/verifierOf.ts";
  */
 export function hmac(options: HmacOptions): Verifier {
   checkHmac(options);
-  return verifierOf(hmacScheme(options), options);
+  return { ...verifierOf(hmacScheme(options), options), ...senderOf(options) };
 }
+
+/** `Verifier.namesNoSender`. */
+const senderOf = ({
+  provider,
+  id,
+  replayGuard,
+}: Pick<UnsignedOptions, "provider" | "id" | "replayGuard">): Pick<Verifier, "namesNoSender"> =>
+  provider === undefined && (id !== undefined || replayGuard === true)
+    ? { namesNoSender: true }
+    : {};
 
 /** The row that `hmac`'s options describe. Throws `InvalidWebhook` as `hmac` does. */
 export function hmacScheme(options: HmacScheme): SignatureScheme {
@@ -78,6 +88,7 @@ export function unsigned(options: UnsignedOptions = {}): Verifier {
     deadlineMs: DEADLINE_MS_DEFAULT,
     signs: [],
     unsigned: true,
+    ...senderOf(options),
     verify: (request) =>
       headers.id !== undefined && valuesOf(request, headers.id).length > 1
         ? { _tag: "Rejected", reason: `header ${headers.id} was sent more than once` }

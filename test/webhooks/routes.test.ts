@@ -25,6 +25,8 @@ import {
 class RepoAgent {
   constructor(readonly name: string) {}
 }
+class First extends RepoAgent {}
+class Second extends RepoAgent {}
 /** The usual names. */
 const REDACTION = new Redaction();
 const verify = github({ secret: "GITHUB_WEBHOOK_SECRET" });
@@ -194,6 +196,30 @@ describe("RouteTable", () => {
     expect(() => table("/w/x", "/w/%78")).toThrow(/match the same requests/);
     expect(() => table("/w/:a/x", "/w/:b/y")).not.toThrow();
   });
+
+  test.each(["hmac", "unsigned"] as const)(
+    "rejects two routes of one class whose senders are %s and have ids",
+    (kind) => {
+      const by = (more: object) =>
+        kind === "hmac" ? hmac({ secret: "S", ...more }) : unsigned(more);
+      const two =
+        (more: object, other: object, agent: typeof RepoAgent = First) =>
+        () =>
+          new RouteTable([
+            webhook("/bank", { agent: First, verify: by(more), entity: constant("a") }),
+            webhook("/shop", { agent, verify: by(other), entity: constant("a") }),
+          ]);
+      const id = { id: { header: "x-id" } };
+      const refused = `webhook("/bank") and webhook("/shop"): both senders of First are "${kind}"`;
+      expect(two(id, id)).toThrow(refused);
+      expect(two(id, { replayGuard: true })).toThrow(refused);
+      expect(two(id, id, Second)).not.toThrow();
+      expect(two(id, {})).not.toThrow();
+      expect(two(id, { ...id, provider: "shop" })).not.toThrow();
+      // Whoever names two senders alike says that they are one.
+      expect(two({ ...id, provider: "shop" }, { ...id, provider: "shop" })).not.toThrow();
+    },
+  );
 
   test("keeps the parameter names of each route, without a prototype", () => {
     const routes = table("/w/:a/x", "/w/:b/y", "/p/:__proto__");
