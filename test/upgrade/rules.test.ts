@@ -57,11 +57,15 @@ describe("stored work has run", () => {
         head: { turns: [{ done: [`schedule:tock:${due}`] }] } as never,
       })),
     });
-    const marks = (count: number) => Array.from({ length: count }, () => ran("cron", "tock"));
-    expect(checkCron(history([0, 2_000, 4_000]), marks(3))).toEqual([]);
-    expect(checkCron(history([0, 4_000]), marks(2))).toEqual([expect.stringContaining("left out")]);
-    expect(checkCron(history([0, 2_000, 2_000]), marks(3))).toEqual([expect.stringContaining("repeated")]); // prettier-ignore
-    expect(checkCron(history([0, 2_000]), marks(3))).toEqual([expect.stringContaining("left 3 marks")]); // prettier-ignore
+    const marks = (...dues: number[]) => dues.map((due) => ran("cron", `tock:${due}`));
+    const check = (dues: number[], ...marked: number[]) =>
+      checkCron(history(dues), marks(...marked));
+    expect(check([0, 2_000, 4_000], 0, 2_000, 4_000)).toEqual([]);
+    expect(check([0, 4_000], 0, 4_000)).toEqual([expect.stringContaining("left out")]);
+    expect(check([0, 2_000, 2_000], 0, 2_000)).toEqual([expect.stringContaining("repeated")]);
+    expect(check([0, 2_000], 0)).toEqual([expect.stringContaining("instant 2 of 2")]);
+    expect(check([0, 2_000], 0, 2_000, 2_000)).toEqual([expect.stringContaining("left 2 marks")]);
+    expect(check([0, 2_000], 0, 2_000, 4_000)).toEqual([expect.stringContaining("is not done")]);
     expect(checkCron(history([]), [])).toEqual(["no cron of k ran"]);
   });
 });

@@ -33,7 +33,10 @@ export function checkJobs(name: string, jobs: number, ran: ReadonlyArray<Ran>): 
   return isOrdered ? [] : [`${name}: its queue ran in the order ${numbers.join(", ")}`];
 }
 
-/** Keys of schedules are `schedule:<id>:<due>`; those of a cron are more than one. */
+/**
+ * Keys of schedules are `schedule:<id>:<due>`; those of a cron are more than one. Its marks are
+ * `<id>:<due>`.
+ */
 export function checkCron({ id, events }: History, ran: ReadonlyArray<Ran>): Violations {
   const dues = new Map<string, number[]>();
   for (const key of events.flatMap(({ head }) => head.turns.flatMap(({ done }) => done ?? []))) {
@@ -42,15 +45,22 @@ export function checkCron({ id, events }: History, ran: ReadonlyArray<Ran>): Vio
   }
   const crons = [...dues].filter(([, { length }]) => length > 1);
   const wrong = crons.length > 0 ? [] : [`no cron of ${id.name} ran`];
+  const marks = ran.filter(({ what }) => what === "cron").map((one) => one.id);
   for (const [cron, instants] of crons) {
     const gap = instants.find((due, at) => at > 0 && due !== instants[at - 1]! + CRON_MS);
     if (gap !== undefined)
       wrong.push(`${id.name}: before ${new Date(gap).toISOString()} its cron left out or repeated an instant`); // prettier-ignore
-    const marks = ran.filter((one) => one.what === "cron" && one.id === cron).length;
-    if (marks !== instants.length)
-      wrong.push(`${id.name}: its cron is done ${instants.length} times and left ${marks} marks`);
+    for (const [at, due] of instants.entries()) {
+      const { length } = marks.filter((mark) => mark === `${cron}:${due}`);
+      if (length !== 1)
+        wrong.push(`${id.name}: instant ${at + 1} of ${instants.length} of its cron (${new Date(due).toISOString()}) left ${length} marks`); // prettier-ignore
+    }
   }
-  return wrong;
+  const extra = marks.filter((mark) => {
+    const [cron, due] = mark.split(":");
+    return !dues.get(cron!)?.includes(Number(due));
+  });
+  return [...wrong, ...extra.map((mark) => `${id.name}: ${mark} left a mark and is not done`)];
 }
 
 /** Some of each kind has run on the other release than the one that stored it, both ways. */

@@ -98,8 +98,8 @@ export class Keeper extends Agent<Env> {
     this.note("schedule", armed);
   }
 
-  tock(armed: string, { id }: Schedule): void {
-    this.note("cron", { id, armed });
+  tock(armed: string, { id, time }: Schedule): void {
+    this.note("cron", { id: `${id}:${time * 1_000}`, armed });
   }
 
   async work({ jobMs, ...armed }: Armed & { readonly jobMs: number }): Promise<void> {
