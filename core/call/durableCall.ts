@@ -9,6 +9,8 @@ export interface DurableCall {
   readonly key: string;
   readonly method: string;
   readonly args: ReadonlyArray<unknown>;
+  /** As in `Turn`: of the turn that asks. Default 0. */
+  readonly depth?: number;
 }
 
 /** The maximum of an idempotency key, which a step's key may be. */

@@ -33,6 +33,8 @@ const WIDTH = 64;
 /** The callers that wait for one call. */
 interface Waiting {
   readonly call: string;
+  /** Of the first that asked here: a chain of calls is as deep as it would be without keys. */
+  readonly depth: number;
   readonly waiters: Waiter[];
 }
 interface Waiter {
@@ -64,6 +66,7 @@ export class CallLane extends QueueLane {
         end: ({ id, callback, payload }, end) =>
           this.#results.add(id, callOf(callback, payload), endOf(end), agent.time.nowMs()),
         stored: ({ id }) => this.#answer(id),
+        depth: ({ id }) => this.#waiting.get(id)?.depth ?? 0,
       },
     });
     this.#agent = agent;
@@ -74,7 +77,7 @@ export class CallLane extends QueueLane {
    * Resolves to what the method returned. Rejects as it did, with `CallKeyTaken`, and as `push`.
    * Called in a turn, which stores a new call and must not wait for the promise.
    */
-  async ask({ key, method, args }: DurableCall): Promise<unknown> {
+  async ask({ key, method, args, depth = 0 }: DurableCall): Promise<unknown> {
     checkCallKey(key);
     const call = callOf(method, toJson(args, argsOf(method)));
     let waiting = this.#waiting.get(key);
@@ -90,7 +93,7 @@ export class CallLane extends QueueLane {
       if (item === undefined) this.push(method, args, { id: key });
       const of =
         item === undefined ? call : callOf(item.callback, toJson(item.payload, argsOf(method)));
-      this.#waiting.set(key, (waiting = { call: of, waiters: [] }));
+      this.#waiting.set(key, (waiting = { call: of, depth, waiters: [] }));
     }
     if (waiting.call !== call) throw new CallKeyTaken({ key, method });
     const { waiters } = waiting;

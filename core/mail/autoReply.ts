@@ -30,9 +30,12 @@ export function isAutoReplyEmail(headers: ReadonlyArray<HeaderEntry>): boolean {
   });
 }
 
-/** Why an answer to this message would reach no person; undefined if it may be answered. */
+/** Why an answer to this message must not be sent; undefined if it may be answered. */
 export function whyNoReply(email: Pick<AgentEmail, "from" | "headers">): string | undefined {
   if (email.from === "") return "it is a bounce: it has no sender";
   const entries = [...email.headers].map(([key, value]) => ({ key, value }));
-  return isAutoReplyEmail(entries) ? "it is an automatic message" : undefined;
+  if (isAutoReplyEmail(entries)) return "it is an automatic message";
+  // RFC 3834, section 2: whoever wrote to a list has not written to this address.
+  const isOfList = entries.some(({ key }) => key.toLowerCase().startsWith("list-"));
+  return isOfList ? "it came through a mailing list" : undefined;
 }

@@ -71,6 +71,8 @@ interface LaneAnswers {
   readonly end: (row: QueueRow, end: JobEnd) => void;
   /** Called when that is stored. */
   readonly stored: (row: QueueRow) => void;
+  /** As in `Turn`, of the item's turn. */
+  readonly depth: (row: QueueRow) => number;
 }
 
 /** The result of an item's callback, or its last error. */
@@ -342,6 +344,7 @@ export class QueueLane {
         const latest = toQueueItem(this.table.ofPush(row.uid) ?? row); // `amend`
         ended = { value: await lane.callback(agent, callback)(latest.payload, latest) };
       },
+      depth: answers?.depth(row),
       mayRetry: lane.mayRetry,
       settle: () => {
         answers?.end(row, ended);

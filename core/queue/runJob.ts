@@ -52,6 +52,8 @@ interface Job {
   /** Called before the first attempt. */
   readonly onBegin?: () => void;
   readonly run: () => unknown;
+  /** As in `Turn`, where a caller waits for the job. Default 0. */
+  readonly depth?: number | undefined;
   /** Whether to try again after this error. Default: always. */
   readonly mayRetry?: (error: unknown) => boolean;
   /** Writes that belong to the run's last commit. */
@@ -79,6 +81,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       cause: causeOf(job, attempt, agent.time.nowMs()),
       owner: agent,
       durable: true,
+      depth: job.depth,
     });
     if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));

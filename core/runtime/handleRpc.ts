@@ -35,7 +35,8 @@ import { messageOf } from "../errors/thrown.ts";
  */
 async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Promise<unknown> {
   // The turn does not wait for the call, which begins when the turn's commit is stored.
-  const { answer } = await agent.run(turn, () => ({ answer: agent.lanes.calls.ask(call) }));
+  const asked = { ...call, depth: turn.depth };
+  const { answer } = await agent.run(turn, () => ({ answer: agent.lanes.calls.ask(asked) }));
   return answer;
 }
 

@@ -24,6 +24,7 @@ import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
+import { callDepth } from "../node/AsyncAmbient.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { LateSockets, ownSockets } from "../gateway/SocketKeeper.ts";
@@ -155,7 +156,7 @@ export const memoryHost = (parts: ProcessParts, id: string, queries: QueriesShap
 const callsOf = ({ time, broker: { subjects } }: ProcessParts) =>
   Effect.gen(function* () {
     const [bus, blobs] = [yield* Bus, yield* Blobs];
-    return new CountingCalls({ bus, blobs, time, subjects, shards: SHARDS });
+    return new CountingCalls({ bus, blobs, time, subjects, shards: SHARDS, depth: callDepth });
   });
 
 const mailing = ({ time, relay }: ProcessParts) =>

@@ -354,6 +354,8 @@ describe("replyToEmail", () => {
   test.each([
     [{ headers: { "Auto-Submitted": "auto-generated" } }],
     [{ headers: { Precedence: "list" } }],
+    [{ headers: { "List-Unsubscribe": "<https://news.example/off>" } }],
+    [{ headers: { "list-id": "News <news.example>" } }],
     [{ from: "" }],
   ])("never replies to an automatic message: %j", async (given) => {
     reply = {};

@@ -1,6 +1,6 @@
 /** Agents that call each other without end (`core/call/callDepth`). */
 import { beforeAll, expect, test } from "vitest";
-import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
+import { Agent, callable, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
 import { CALL_DEPTH_MAX } from "../../core/call/callDepth.ts";
 import { useSystems, type System } from "../system/kit.ts";
 
@@ -9,10 +9,19 @@ interface Env {
 }
 
 class Link extends Agent<Env> {
+  @callable({ durable: true })
+  async followStored(links: number): Promise<string> {
+    if (links === 0) return "end";
+    const next = await getAgentByName(this.env.Link, this.name === "a" ? "b" : "a");
+    return next.followStored(links - 1);
+  }
+
   override async onRequest(request: Request): Promise<Response> {
     const { searchParams } = new URL(request.url);
     try {
-      return new Response(await this.follow(Number(searchParams.get("links"))));
+      const links = Number(searchParams.get("links"));
+      const isStored = searchParams.has("stored");
+      return new Response(await (isStored ? this.followStored(links) : this.follow(links)));
     } catch (error) {
       return new Response(`${(error as Error).name}: ${(error as Error).message}`, { status: 508 });
     }
@@ -34,8 +43,8 @@ beforeAll(async () => {
   system = await systems.start({ agents: { Link }, fetch });
 });
 
-const follow = async (links: number) => {
-  const answer = await fetch(`${system.url}/agents/link/a?links=${links}`);
+const follow = async (links: number, how = "") => {
+  const answer = await fetch(`${system.url}/agents/link/a?links=${links}${how}`);
   return [answer.status, await answer.text()];
 };
 
@@ -45,4 +54,10 @@ test("a chain of calls ends at the depth limit with an error that names the agen
   expect(await follow(CALL_DEPTH_MAX + 1)).toEqual([508, tooDeep]);
   expect(await follow(1_000_000)).toEqual([508, tooDeep]);
   expect(await follow(1)).toEqual([200, "end"]);
+});
+
+test("durable calls count, too", async () => {
+  expect(await follow(CALL_DEPTH_MAX, "&stored")).toEqual([200, "end"]);
+  const [status, text] = await follow(CALL_DEPTH_MAX + 1, "&stored");
+  expect([status, text]).toEqual([508, expect.stringContaining("was not called: 32 agents wait")]);
 });
