@@ -33,7 +33,7 @@ const WIDTH = 64;
 /** The callers that wait for one call. */
 interface Waiting {
   readonly call: string;
-  /** Of the first that asked here: a chain of calls is as deep as it would be without keys. */
+  /** The first asker's: a chain of calls is as deep as it would be without keys. */
   readonly depth: number;
   readonly waiters: Waiter[];
 }
