@@ -28,9 +28,17 @@ interface StateOwner extends Pick<AgentTurns, "id" | "image" | "committer" | "tu
   runDeferred(turn: Turn, f: () => unknown): void;
 }
 
+/**
+ * How many hooks may follow each other, each called for the state that the one before has set. A
+ * hook that always sets the state would never end: in the reference its stack overflows.
+ */
+const HOOKS_MAX = 1_000;
+
 export class LiveState {
   private readonly agent: StateOwner;
   private readonly outlet: AgentOutlet;
+  /** The number in its chain of the hook that runs, up to its first `await`; else 0. */
+  private hooks = 0;
   private live: { readonly value: unknown; readonly text: string } | undefined;
 
   /** From the agent's image, as activation made it. */
@@ -54,9 +62,14 @@ export class LiveState {
 
   /**
    * Replaces the state; `undefined` unsets it. Throws, and changes nothing, if the state is not
-   * JSON or is too large.
+   * JSON or is too large, and in a chain of hooks without end.
    */
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
+    const hooks = this.hooks + 1;
+    if (changed !== undefined && hooks > HOOKS_MAX)
+      throw new Error(
+        `setState: ${HOOKS_MAX} calls of onStateChanged have set the state, each after the one before: set it only if it would change. Nothing was changed`,
+      );
     const text = jsonText(next, "setState: the state");
     if (next !== undefined && text === undefined)
       throw new TypeError(
@@ -71,10 +84,19 @@ export class LiveState {
     agent.committer.afterCommit((seq) => {
       agent.sockets.castState(text ?? "null", seq, except);
       agent.emit("state:update", {});
-      if (changed !== undefined) agent.runDeferred(turn, changed);
+      if (changed !== undefined) agent.runDeferred(turn, () => this.inHook(hooks, changed));
     });
     agent.committer.whenStored((seq) =>
       this.outlet.publishState(agent.id, seq, agent.image.timeMs, text),
     );
+  }
+
+  private inHook(hooks: number, changed: () => unknown): unknown {
+    this.hooks = hooks;
+    try {
+      return changed();
+    } finally {
+      this.hooks = 0;
+    }
   }
 }

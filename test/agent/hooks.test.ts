@@ -14,6 +14,7 @@ import {
   type Connection,
   type StateSource,
 } from "agents";
+import { testAgents } from "agents/testing";
 import { pollUntil } from "../kit/poll.ts";
 import { startTestGateway, startTestHost } from "../kit/system.ts";
 import { makeLatch, TestSocket, useSystems, type Latch } from "../system/kit.ts";
@@ -307,6 +308,30 @@ describe("keepAlive", () => {
     await host.host.recycle();
     await isResting();
   }
+});
+
+test("a chain of onStateChanged without end is stopped by an error that goes to onError", async () => {
+  const errors: string[] = [];
+  class Endless extends Agent<object, State> {
+    override initialState = { n: 0 };
+    override onStateChanged({ n }: State) {
+      this.setState({ n: n + 1 });
+    }
+    override onError(error: unknown) {
+      errors.push((error as Error).message);
+    }
+    begin() {
+      this.setState({ n: 1 });
+    }
+  }
+  await using t = await testAgents({ module: { Endless } });
+  await t.agent(Endless, "a").begin();
+  await t.settled();
+  expect(errors).toEqual([expect.stringContaining("1000 calls of onStateChanged")]);
+  expect(await t.agent(Endless, "a").state()).toEqual({ n: 1_000 });
+  await t.agent(Endless, "a").begin();
+  await t.settled();
+  expect(errors).toHaveLength(2);
 });
 
 test("the static options default to what the interface documents", () => {
