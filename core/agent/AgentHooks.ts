@@ -7,6 +7,8 @@ import { ConnectionFailed } from "../errors/errors.ts";
 import type { FiberRecoveryContext, FiberRecoveryResult } from "../fiber/Fiber.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { LogShape } from "../telemetry/Log.ts";
+import type { AgentContext } from "./AgentContext.ts";
+import { runtimeOf } from "./RuntimeContext.ts";
 import {
   callWorkflowHook,
   type WorkflowCallback,
@@ -27,10 +29,12 @@ export interface ConnectionContext {
   readonly request: Request;
 }
 
+/** A subclass may have a method `log`. */
+const logOf = ({ ctx }: { readonly ctx: AgentContext }): LogShape => runtimeOf(ctx).log;
+
 /** See `Agent`, which has the methods that a subclass calls. */
 export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
-  /** The agent's log. Its lines carry the agent's class and name. */
-  abstract readonly log: LogShape;
+  abstract readonly ctx: AgentContext;
   /** Whether state changes of this connection are refused. */
   abstract isConnectionReadonly(connection: Connection): boolean;
 
@@ -62,8 +66,8 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   onError(first: unknown, second?: unknown): void | Promise<void> {
     const error = first instanceof Connection ? second : first;
     if (error instanceof ConnectionFailed)
-      this.log.warn("a client's connection failed", { error: error.message });
-    else this.log.error("an error in the agent's code", { error: stackOf(error) });
+      logOf(this).warn("a client's connection failed", { error: error.message });
+    else logOf(this).error("an error in the agent's code", { error: stackOf(error) });
     throw error;
   }
 
@@ -146,10 +150,13 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     name,
     id,
   }: FiberRecoveryContext): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult {
-    this.log.warn("a fiber was interrupted, and nothing recovers it; override onFiberRecovered", {
-      fiber: name,
-      id,
-    });
+    logOf(this).warn(
+      "a fiber was interrupted, and nothing recovers it; override onFiberRecovered",
+      {
+        fiber: name,
+        id,
+      },
+    );
   }
 
   /**

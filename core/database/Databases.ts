@@ -69,9 +69,9 @@ export interface OpenTransaction {
 
 export interface AgentDatabase {
   /**
-   * Runs one or more statements; parameters bind to the first, in order; the result is the last
-   * statement's. Throws the SQLite error as it is (`message`, numeric `resultCode`); a failed
-   * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use
+   * Runs one or more statements. Each takes as many of the parameters as it has, in order; the
+   * result is the last statement's. Throws the SQLite error as it is (`message`, numeric
+   * `resultCode`); a failed statement changes nothing, and those before it stay. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use
    * `transaction`). Throws `TooManyRows` when a statement that only reads returns more than
    * `rowsMax`; default: no limit.
    */

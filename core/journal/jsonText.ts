@@ -5,7 +5,7 @@
  * 4,185 levels, on Node 26 past 4 million. Nesting is therefore bounded when the value is stored,
  * where the code that stores it receives the error. Pure.
  */
-import { LEVELS_MAX, tooDeep, walkJson } from "./walkJson.ts";
+import { LEVELS_MAX, lostCollection, tooDeep, walkJson } from "./walkJson.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -16,11 +16,15 @@ const CLOSE_OBJECT = 0x7d;
 
 /**
  * Undefined for what JSON leaves out: `undefined`, a function, a symbol. Throws as `writtenJson`,
- * and `RangeError` for more than `LEVELS_MAX` levels. `what` names the value.
+ * `RangeError` for more than `LEVELS_MAX` levels, and `TypeError` for a `Map` or a `Set`, which JSON
+ * writes as `{}`. `what` names the value.
  */
 export function jsonText(value: unknown, what: string): string | undefined {
   const text = writtenJson(value, what);
   if (text !== undefined && isDeeperThan(LEVELS_MAX, text)) throw tooDeep(what);
+  // Most texts have none, so most values are not walked.
+  const lost = text?.includes("{}") === true ? lostCollection(value, what) : undefined;
+  if (lost !== undefined) throw lost;
   return text;
 }
 

@@ -64,6 +64,35 @@ function visit(
   }
 }
 
+/**
+ * The error for the first `Map` or `Set` in a value that JSON has written, undefined without one.
+ * Keeps no path while it searches: states are searched at each write.
+ */
+export function lostCollection(value: unknown, what: string): TypeError | undefined {
+  const path = pathOfCollection(value);
+  return path && refused(what, path.text, `a ${path.kind}`);
+}
+
+function pathOfCollection(value: unknown): { text: string; kind: string } | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  // JSON has what it returned.
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
+  if (value instanceof Map) return { text: "", kind: "Map" };
+  if (value instanceof Set) return { text: "", kind: "Set" };
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const found = pathOfCollection(value[i]);
+      if (found !== undefined) return { ...found, text: `[${i}]${found.text}` };
+    }
+    return undefined;
+  }
+  for (const key of Object.keys(value)) {
+    const found = pathOfCollection(Reflect.get(value, key));
+    if (found !== undefined) return { ...found, text: `.${key}${found.text}` };
+  }
+  return undefined;
+}
+
 const isCode = (value: unknown): boolean =>
   typeof value === "function" || typeof value === "symbol";
 

@@ -7,6 +7,7 @@ import type { Call } from "../../schemas/bus/Call.ts";
 import { RPC_LOST } from "../../schemas/rpcLost.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { Agent } from "../agent/Agent.ts";
+import { AgentHooks } from "../agent/AgentHooks.ts";
 import type { PublicOfBase } from "../namespace/AgentStub.ts";
 import { callableMetadata } from "../agent/callable.ts";
 import { Connection } from "../connection/Connection.ts";
@@ -133,8 +134,9 @@ export async function handleRpcFrame(
 }
 
 /**
- * A stub's call. Members of the base class, names that start with `_` and anything that is not a
- * method are refused. `abort` aborts the call's turn.
+ * A stub's call. Methods of the base class, hooks, names that start with `_` and anything that is
+ * not a method are refused. A method of the subclass may have the name of one of the base class.
+ * `abort` aborts the call's turn.
  */
 export async function runRpc(
   agent: ActiveAgent,
@@ -207,10 +209,13 @@ function stubMethod(agent: Agent<unknown>, name: string): Method {
   const method = methodOn(agent, name);
   if (method === undefined || name.startsWith("_"))
     throw new Error(`Method ${name} does not exist`);
-  if (name in Agent.prototype && !PUBLIC_OF_BASE.has(name))
-    throw new Error(`Method ${name} is not callable`);
+  const isOfBase = method === methodOn(BASE, name) && !PUBLIC_OF_BASE.has(name);
+  if (isOfBase || name in AgentHooks.prototype) throw new Error(`Method ${name} is not callable`);
   return method;
 }
+
+/** An agent without methods of its own, for look-ups. */
+const BASE = Object.create(Agent.prototype) as object;
 
 const PUBLIC_OF_BASE: ReadonlySet<string> = new Set<PublicOfBase>([
   "setState",

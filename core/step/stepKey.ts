@@ -39,9 +39,25 @@ export function stepKey(
   const input = redrive === undefined ? firstKey(id) : `${id} redrive ${redrive}`;
   const parts = [className, name, input, step];
   const key = parts.map((part) => encodeURIComponent(part.replace(HALF, "\ufffd"))).join("/");
-  if (key.length <= KEY_CHARS_MAX) return key;
-  const hash = hashOf(key);
-  return `${key.slice(0, KEY_CHARS_MAX - hash.length - 1)}~${hash}`;
+  return key.length <= KEY_CHARS_MAX ? key : hashed(key, key);
+}
+
+/** What a header's value may have: visible Latin-1, spaces and tabs. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * The idempotency key of a workflow's step: `key` itself where receivers take it in a header, else
+ * its encoding with a hash.
+ */
+export function headerKey(key: string): string {
+  if (key.length <= KEY_CHARS_MAX && HEADER_VALUE.test(key)) return key;
+  return hashed(encodeURIComponent(key.replace(HALF, "\ufffd")), key);
+}
+
+/** `text` as far as it has room before the hash of `whole`. */
+function hashed(text: string, whole: string): string {
+  const hash = hashOf(whole);
+  return `${text.slice(0, KEY_CHARS_MAX - hash.length - 1)}~${hash}`;
 }
 
 /**

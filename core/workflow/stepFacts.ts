@@ -2,7 +2,7 @@
  * The facts of one step for `Execution`: its initial record, its name, its cause for the journal,
  * and its result. Pure.
  */
-import { nameOfStep } from "../step/stepKey.ts";
+import { headerKey, nameOfStep } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
 import { undoKey } from "../step/undoSteps.ts";
 import { reviveError, type StoredError } from "./errors.ts";
@@ -37,7 +37,7 @@ export const causeOf = (record: StepRecord, attempt = 1) =>
 
 /** What the function of an attempt receives. `keys` starts the idempotency keys of its run. */
 export const contextOf = (keys: string, record: StepRecord, attempt: number): StepContext => ({
-  key: `${keys}:${record.key}`,
+  key: headerKey(`${keys}:${record.key}`),
   attempt,
   step: stepOf(record),
 });

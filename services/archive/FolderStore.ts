@@ -45,9 +45,16 @@ export class FolderStore implements ArchiveStore {
     const entries = await this.withRemedy(() => this.entriesOf(prefix));
     for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       const key = posix.join(prefix, entry.name);
-      if (entry.isDirectory()) yield* this.list(`${key}/`);
+      if (await this.isFolder(key, entry)) yield* this.list(`${key}/`);
       else if (!entry.name.startsWith(TEMPORARY)) yield key;
     }
+  }
+
+  /** A link to a folder is one, as it is for `get`. One to nothing holds no object, so it is none. */
+  private async isFolder(key: string, entry: Dirent): Promise<boolean> {
+    if (!entry.isSymbolicLink()) return entry.isDirectory();
+    const found = await stat(join(this.root, key)).catch(() => undefined);
+    return found?.isDirectory() === true;
   }
 
   private async write(key: string, bytes: Uint8Array): Promise<void> {

@@ -1,12 +1,15 @@
 /** `getCurrentAgent()`: the agent whose code is running, and what it runs for. */
 import type { Agent } from "../../core/agent/Agent.ts";
 import type { Connection } from "../../core/connection/Connection.ts";
+import { ObjectActor } from "../../core/durableObject/ObjectActor.ts";
 import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import { WorkflowRun } from "../../core/runtime/WorkflowRun.ts";
 import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
 
 /** The agent whose code is running, and what it runs for. */
 export interface CurrentAgent<A = Agent<unknown>> {
+  /** Undefined in a workflow and in a Durable Object, which are no agents of the app's. */
   readonly agent: A | undefined;
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
@@ -25,12 +28,18 @@ export interface CurrentAgent<A = Agent<unknown>> {
   readonly signal: AbortSignal | undefined;
 }
 
+/** The agent of the app's class that runs. */
+function ownAgent(): Agent<unknown> | undefined {
+  const agent = callingAgent()?.agent;
+  return agent instanceof WorkflowRun || agent instanceof ObjectActor ? undefined : agent;
+}
+
 /** Outside of a turn every field is undefined, and `attempt` is 1. The type `A` is not checked. */
 export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
   const turn = asyncAmbient.current();
   return {
     // Not checked: the caller wrote the class whose code is running.
-    agent: callingAgent()?.agent as object as A | undefined,
+    agent: ownAgent() as object as A | undefined,
     connection: turn?.connection,
     request: turn?.request,
     email: turn?.email,

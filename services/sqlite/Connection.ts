@@ -24,6 +24,7 @@ import { PAGE_SIZE } from "./PagePool.ts";
 import { PreparedStatements } from "./PreparedStatements.ts";
 import {
   hasNoPages, hasNul, placeAndCode, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
+  wrongBindings,
 } from "./SqliteError.ts"; // prettier-ignore
 import { Statement, type RowLimits } from "./Statement.ts";
 
@@ -114,6 +115,7 @@ export class Connection {
     if (known !== undefined) return this.run(known, params, { rowsMax });
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
     let first = true;
+    let left = params;
     for (let rest = sql; rest.length > 0;) {
       const { statement, tail, lasts } = this.prepare(rest);
       if (statement !== undefined) {
@@ -122,7 +124,10 @@ export class Connection {
         const whole = first && tail.length === 0 && !lasts;
         if (whole) this.statements.keep(sql, statement);
         try {
-          const last = this.run(statement, first ? params : [], { rowsMax });
+          // The last one is refused where too many are left. Text after it may be a comment.
+          const taken = tail.length === 0 ? left : left.slice(0, statement.parameters);
+          left = left.slice(taken.length);
+          const last = this.run(statement, taken, { rowsMax });
           result = {
             ...last,
             wrote: result.wrote || last.wrote,
@@ -136,6 +141,7 @@ export class Connection {
       rest = tail;
     }
     this.statements.trim();
+    if (left.length > 0) throw wrongBindings(params.length - left.length, params.length);
     return result;
   }
 

@@ -40,7 +40,7 @@ export const RESULT_FULL = 13;
 /** SQLITE_AUTH: the authorizer refused the statement. */
 export const RESULT_AUTH = 23;
 /** SQLITE_RANGE: wrong number of parameters. */
-export const RESULT_RANGE = 25;
+const RESULT_RANGE = 25;
 /** SQLITE_MISMATCH: a value has a type that SQLite does not store. */
 export const RESULT_MISMATCH = 20;
 /** SQLITE_ABORT_ROLLBACK: the transaction of the statement was rolled back. */
@@ -51,6 +51,13 @@ export const rolledBack = (): SqliteError =>
   new SqliteError(
     "The transaction was rolled back by a statement that failed in it: let the error end the function",
     RESULT_ABORT_ROLLBACK,
+  );
+
+/** The error for SQL whose statements have fewer or more parameters than were passed. */
+export const wrongBindings = (has: number, passed: number): SqliteError =>
+  new SqliteError(
+    `Wrong number of parameter bindings for SQL query: it has ${has}, but ${passed} were passed`,
+    RESULT_RANGE,
   );
 
 /** The error for SQL that contains a NUL. */

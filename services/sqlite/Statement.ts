@@ -9,7 +9,7 @@
  */
 import { TooManyBytes, TooManyRows, type SqlValue } from "../../core/database/Databases.ts";
 import type { Engine } from "./Engine.ts";
-import { RESULT_MISMATCH, RESULT_RANGE, SqliteError } from "./SqliteError.ts";
+import { RESULT_MISMATCH, SqliteError, wrongBindings } from "./SqliteError.ts";
 
 const ROW = 100;
 const DONE = 101;
@@ -41,7 +41,8 @@ export class Statement {
   used = 0;
   private readonly engine: Engine;
   private readonly at: number;
-  private readonly parameters: number;
+  /** How many values it takes. */
+  readonly parameters: number;
   private names: ReadonlyArray<string> | undefined;
   private prepares = 0;
 
@@ -151,11 +152,7 @@ export class Statement {
   }
 
   private bind(params: ReadonlyArray<SqlValue | boolean>): void {
-    if (params.length !== this.parameters)
-      throw new SqliteError(
-        `Wrong number of parameter bindings for SQL query: it has ${this.parameters}, but ${params.length} were passed`,
-        RESULT_RANGE,
-      );
+    if (params.length !== this.parameters) throw wrongBindings(this.parameters, params.length);
     for (let i = 0; i < params.length; i++) this.bindOne(i + 1, params[i]!);
   }
 

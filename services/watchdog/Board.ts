@@ -5,7 +5,8 @@
  *
  * Layout: six 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
  * whether a debugger is open, megabytes of the heap and of the process at the last beat), then the
- * turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
+ * turn's fields as UTF-8, separated by NUL. The agent's name and the key are last, after the name's
+ * length, because they may contain NUL. Text that does not fit is cut.
  */
 
 export interface NamedTurn {
@@ -77,7 +78,7 @@ export class Board {
 
   /** Called for each turn that enters the thread: no object is made on the way. */
   enter(id: Pick<NamedTurn, "class" | "name">, cause: EnteringCause, limitMs: number): void {
-    const text = `${id.class}\0${id.name}\0${cause.kind}\0${cause.attempt ?? 1}\0${cause.id ?? ""}`;
+    const text = `${id.class}\0${cause.kind}\0${cause.attempt ?? 1}\0${id.name.length}\0${id.name}${cause.id ?? ""}`;
     this.numbers[PLACE.textBytes] = this.encoder.encodeInto(text, this.text).written;
     this.numbers[PLACE.limitMs] = limitMs;
   }
@@ -88,7 +89,10 @@ export class Board {
     if (bytes === 0) return undefined;
     // A decoder does not read shared memory.
     const text = new TextDecoder().decode(this.text.slice(0, bytes));
-    const [ofClass = "", name = "", turn = "", attempt = "1", key = ""] = text.split("\0");
+    const [ofClass = "", turn = "", attempt = "1", chars = "0", ...rest] = text.split("\0");
+    const named = rest.join("\0");
+    const name = named.slice(0, Number(chars));
+    const key = named.slice(name.length);
     return {
       class: ofClass,
       name,

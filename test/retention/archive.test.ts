@@ -3,7 +3,7 @@
  * is, and is found and erased by its indexes.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
@@ -421,6 +421,17 @@ describe("the archive in a folder", () => {
     const keys: string[] = [];
     for await (const key of folderStore.list("agents/")) keys.push(key);
     expect(keys).toEqual(["agents/a/1"]);
+  });
+
+  test("lists what a linked folder has, as it is read", async () => {
+    const folderStore = new FolderStore(folder.path, machineTime.id);
+    await folderStore.put("agents/a/1", new Uint8Array(1));
+    symlinkSync(join(folder.path, "agents/a"), join(folder.path, "agents/linked"));
+    symlinkSync(join(folder.path, "agents/a/1"), join(folder.path, "agents/one"));
+    const keys: string[] = [];
+    for await (const key of folderStore.list("agents/")) keys.push(key);
+    expect(keys).toEqual(["agents/a/1", "agents/linked/1", "agents/one"]);
+    for (const key of keys) expect(await folderStore.get(key)).toHaveLength(1);
   });
 });
 

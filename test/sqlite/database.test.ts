@@ -18,13 +18,25 @@ beforeEach(() => {
 });
 
 describe("a query", () => {
-  it("runs several statements: parameters go to the first, rows come from the last", () => {
+  it("runs several statements: each takes its parameters in order, rows come from the last", () => {
     db.query("CREATE TABLE t (a)", []);
     const result = db.query(
       "INSERT INTO t VALUES (?); SELECT a AS x, a + 1 AS y FROM t; -- end\n",
       [5],
     );
     expect(result).toEqual({ columns: ["x", "y"], rows: [[5, 6]], wrote: true, rowsWritten: 1 });
+    db.query("CREATE TABLE IF NOT EXISTS u (a); INSERT INTO u VALUES (?)", [6]);
+    db.query("DELETE FROM u WHERE a = ?; INSERT INTO u VALUES (?), (?);\n", [6, 7, 8]);
+    expect(column(db, "SELECT a FROM u")).toEqual([7, 8]);
+  });
+
+  it("refuses parameters that no statement has, and a statement that lacks one", () => {
+    db.query("CREATE TABLE t (a)", []);
+    const wrong = "Wrong number of parameter bindings";
+    expect(() => db.query("SELECT 1; INSERT INTO t VALUES (?)", [1, 2])).toThrow(wrong);
+    expect(() => db.query("SELECT ?; INSERT INTO t VALUES (?)", [1])).toThrow(wrong);
+    expect(column(db, "SELECT a FROM t")).toEqual([]);
+    expect(() => db.query("SELECT ?; -- a comment", [1, 2])).toThrow(wrong);
   });
 
   it("returns each kind of value as it was bound", () => {

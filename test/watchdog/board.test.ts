@@ -32,6 +32,13 @@ describe("the board", () => {
     expect(board.last).toEqual(turn);
   });
 
+  it("shows names and keys that contain NUL as they are", () => {
+    const board = new Board();
+    const turn = { ...TURN, name: "x\0y", key: "a\0b" };
+    enter(board, turn);
+    expect(board.last).toEqual(turn);
+  });
+
   it("truncates text that does not fit, and stays readable", () => {
     const board = new Board();
     enter(board, { ...TURN, key: "ü".repeat(10_000) });

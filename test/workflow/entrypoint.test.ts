@@ -3,6 +3,7 @@
  * in virtual time.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { getCurrentAgent } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import type { WorkflowBinding, WorkflowEvent, WorkflowStep } from "agents/workflows";
 import { WorkflowEntrypoint } from "cloudflare:workers";
@@ -69,6 +70,17 @@ describe("an instance that a binding starts", () => {
       step: { name: "one", count: 2 },
     });
     expect(await instance.status()).toEqual({ status: "complete", output: { over: true } });
+  });
+
+  test("is no agent to getCurrentAgent, in run and in its steps", async () => {
+    Reminder.code = async (_, step) => {
+      const current = () => [String(getCurrentAgent().agent), getCurrentAgent().signal?.aborted];
+      return [current(), await step.do("one", async () => current())];
+    };
+    const instance = await reminders().create();
+    await soon();
+    const none = ["undefined", false];
+    expect(await instance.status()).toEqual({ status: "complete", output: [none, none] });
   });
 
   test("continues after its host is lost, from its last recorded step", async () => {
