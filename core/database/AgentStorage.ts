@@ -13,11 +13,11 @@ import { AgentKv, type ListOptions } from "./AgentKv.ts";
 /** A value that SQL can bind: booleans become 0 or 1, `undefined` NULL, views of bytes blobs. */
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer | ArrayBufferView;
 /**
- * A value of a column. Blobs come back as `ArrayBuffer`, as on the reference's platform, and
- * booleans as the numbers they were stored as. Integers come back as numbers, never as `bigint`:
- * beyond 2^53 they lose their last digits, so select such a column as text.
+ * A value of a column. Blobs come back as `Uint8Array`, and booleans as the numbers they were
+ * stored as. Integers come back as numbers, never as `bigint`: beyond 2^53 they lose their last
+ * digits, so select such a column as text.
  */
-export type SqlColumnValue = null | number | string | ArrayBuffer;
+export type SqlColumnValue = Exclude<SqlValue, bigint>;
 /** A row by column name. */
 export type SqlRow = Record<string, SqlColumnValue>;
 
@@ -77,22 +77,17 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   }
 
   *#raw(): IterableIterator<SqlColumnValue[]> {
-    for (; this.#at < this.#rows.length; this.#at++) yield this.#rows[this.#at]!.map(toColumnValue);
+    for (; this.#at < this.#rows.length; this.#at++)
+      yield [...(this.#rows[this.#at] as SqlColumnValue[])];
   }
 }
-
-/** `Statement` reads no bigint, and each blob into a buffer of its own. */
-const toColumnValue = (value: SqlValue): SqlColumnValue =>
-  value instanceof Uint8Array
-    ? (value.buffer as ArrayBuffer)
-    : (value as Exclude<SqlValue, bigint | Uint8Array>);
 
 /** A row as an object. Of two columns with one name the last one counts. */
 export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlValue>): SqlRow {
   const object: SqlRow = {};
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
-    const value = toColumnValue(row[i]!);
+    const value = row[i] as SqlColumnValue; // `Statement` reads no bigint.
     if (column !== "__proto__") object[column] = value;
     // An assignment would set the prototype, or nothing.
     else Object.defineProperty(object, column, { value, enumerable: true, writable: true, configurable: true }); // prettier-ignore
@@ -137,10 +132,8 @@ export class AgentStorage {
     const query = (sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult =>
       this.#query(sql, bindings);
     this.sql = {
-      exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => {
-        const { columns, rows, rowsWritten } = query(sql, bindings);
-        return new SqlCursor<Row>(columns, rows, rowsWritten);
-      },
+      exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) =>
+        this.cursorOf<Row>(query(sql, bindings)),
       get databaseSize() {
         const { rows } = query(
           "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
@@ -226,6 +219,10 @@ export class AgentStorage {
   /** Runs a call that returns a promise, which may wait for others (`ObjectStorage`). */
   protected access<A>(f: () => A): A | Promise<A> {
     return f();
+  }
+
+  protected cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
+    return new SqlCursor<Row>(columns, rows, rowsWritten);
   }
 
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult {

@@ -1,10 +1,13 @@
 /**
  * `ctx.storage` of a Durable Object: the calls that agents have (`AgentStorage`), and those that
  * only objects use: asynchronous transactions, `deleteAll`, the alarm. Calls that return promises
- * wait while a block of other code runs (`ObjectBlocks`, rule 3).
+ * wait while a block of other code runs (`ObjectBlocks`, rule 3). Bytes of SQL come back as
+ * `ArrayBuffer`s, as on the reference's platform.
  */
+import { ownBuffer } from "../../schemas/ownBuffer.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { AgentStorage } from "../database/AgentStorage.ts";
+import { AgentStorage, SqlCursor } from "../database/AgentStorage.ts";
+import type { SqlResult } from "../database/Databases.ts";
 import type { ObjectBlocks } from "./ObjectBlocks.ts";
 
 /** The alarm of one object (`ObjectActor`). */
@@ -37,6 +40,13 @@ export class ObjectStorage extends AgentStorage {
   constructor(parts: ObjectStorageParts) {
     super(parts.runtime);
     this.#parts = parts;
+  }
+
+  protected override cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
+    const plain = rows.map((row) =>
+      row.map((value) => (value instanceof Uint8Array ? (ownBuffer(value) as never) : value)),
+    );
+    return new SqlCursor<Row>(columns, plain, rowsWritten);
   }
 
   protected override access<A>(f: () => A): A | Promise<A> {

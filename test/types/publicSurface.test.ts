@@ -107,8 +107,8 @@ class Orders extends Agent<Env, State, Props> {
     }>`SELECT id, n FROM t WHERE n > ${1} AND b = ${true}`;
     expectTypeOf(rows).toEqualTypeOf<Array<{ id: string; n: number }>>();
     expectTypeOf(this.sql`SELECT 1 AS n`).toEqualTypeOf<SqlRow[]>();
-    expectTypeOf<SqlRow[string]>().toEqualTypeOf<null | number | string | ArrayBuffer>();
-    expectTypeOf<SqlValue | SqlRow[string]>().toExtend<SqlParameter>();
+    expectTypeOf<SqlRow[string]>().toEqualTypeOf<null | number | string | Uint8Array>();
+    expectTypeOf<SqlRow[string] | bigint>().toEqualTypeOf<SqlValue>();
     expectTypeOf<boolean | bigint>().toExtend<SqlParameter>();
     const [first] = this.sql`SELECT 1 AS flag`;
     // @ts-expect-error: SQLite has no booleans: they come back as numbers
