@@ -1,7 +1,7 @@
 /**
- * Origins of browsers' requests: how settings write them, and which requests come from the server's
- * own origin. Pure; used by the module's loader, the command line and the gateway's default
- * routing.
+ * Origins of browsers' requests: how settings write them, which page a request comes from, and
+ * which requests come from the server's own origin. Pure; used by the module's loader, the command
+ * line and the gateway's default routing.
  */
 
 /** Allows every origin. */
@@ -14,6 +14,26 @@ export function readOrigin(text: string): string | undefined {
   if (text.includes("*") || !URL.canParse(text)) return undefined;
   const { origin, href } = new URL(text);
   return origin !== "null" && href === `${origin}/` ? origin : undefined;
+}
+
+/** What browsers send for a page whose origin they do not tell. */
+const HIDDEN_ORIGIN = "null";
+
+/**
+ * Returns the origin of the page that the request comes from. Undefined: it comes from the server's
+ * own page, from no page, or from somebody who opened an address or followed a link. Browsers send
+ * no `Origin` for images, scripts and `no-cors` requests by GET. They say in `Sec-Fetch-Site` that
+ * such a request is another page's, over HTTPS and to loopback addresses, and in `Referer` whose it
+ * is, unless the page hides it: then its origin is `null`.
+ */
+export function pageOrigin(headers: Pick<Headers, "get">): string | undefined {
+  const origin = headers.get("origin");
+  if (origin !== null) return origin;
+  const site = headers.get("sec-fetch-site");
+  if (site !== "cross-site" && site !== "same-site") return undefined;
+  if (headers.get("sec-fetch-mode") === "navigate") return undefined;
+  const referer = headers.get("referer") ?? "";
+  return URL.canParse(referer) ? new URL(referer).origin : HIDDEN_ORIGIN;
 }
 
 /**

@@ -106,11 +106,12 @@ export async function upgrade(
   let { props } = given;
   const abort = LazyRequest.abortOf(request);
   const tries = new CallTries();
+  const mode = isReadonly ? ({ readonly: true } as const) : {};
   for (let forwards = 0; forwards < SUB_AGENTS_MAX && namesSubAgent(url); forwards++) {
     const more = props === undefined ? {} : { props };
     const { reply } = await client().call(
       id,
-      { kind: "gate", id: "upgrade", method, url, headers, ...more },
+      { kind: "gate", id: "upgrade", method, url, headers, ...mode, ...more },
       { deadlineMs: STUB_DEADLINE_MS, repeatable: true, tries, abort },
     );
     if (reply.kind === "response") return response(refusedUpgrade(reply.status));
@@ -125,7 +126,7 @@ export async function upgrade(
   const connected = await sockets.connect(id, {
     url,
     headers,
-    ...(isReadonly ? { readonly: true } : {}),
+    ...mode,
     ...(props === undefined ? {} : { props }),
     abort,
   });

@@ -38,6 +38,8 @@ export async function passToSubAgent(
     const child = { className: match.childClass, name: match.childName };
     const instead = await agent.agent.onBeforeSubAgent(request, child);
     if (instead !== undefined && !(instead instanceof Request)) return instead;
+    if (isReadonly(asked.call) && !agent.apis.subAgents.has(child.className, child.name))
+      return new Response("Not found", { status: 404 });
     try {
       return await forwarded(agent, match, { request, instead });
     } catch (error) {
@@ -47,6 +49,13 @@ export async function passToSubAgent(
     }
   });
 }
+
+/**
+ * Strangers may open readonly sockets to a signed class's agents (`Access`). Each name that they
+ * invent would be stored in the journal of the agent above.
+ */
+const isReadonly = (call: AskedRequest["call"]): boolean =>
+  call.kind === "gate" && call.readonly === true;
 
 async function forwarded(
   agent: ActiveAgent,

@@ -84,6 +84,11 @@ export type Verdict =
        */
       readonly replayId?: string;
       /**
+       * The content type for the agent, where the request's own says JSON of a form, or a form of
+       * JSON: no signature covers it. Absent: the request's own.
+       */
+      readonly contentType?: string;
+      /**
        * The events of a batch; can be empty. Each is an input of its own, for the agent that its
        * own body names, and the answer is 200 once all are stored. Absent: the request is one
        * event.
@@ -98,6 +103,9 @@ export type Verdict =
   | { readonly _tag: "Misconfigured"; readonly message: string }
   /** 503: a provider's certificate can't be fetched now. `message` is for the log. */
   | { readonly _tag: "Unavailable"; readonly message: string };
+
+/** The verdict on a request whose sender is known. */
+export type Verified = Extract<Verdict, { readonly _tag: "Verified" }>;
 
 /** The verdict that the operator has to mend. */
 export type Misconfigured = Extract<Verdict, { readonly _tag: "Misconfigured" }>;

@@ -52,6 +52,18 @@ describe("the agent of a repository", () => {
     expect(await repo.state()).toMatchObject({ repository: "Acme/Site", counts: { star: 1 } });
   });
 
+  it("reads what GitHub signed, whatever content type it is sent with", async () => {
+    const text = "x&payload=%7B%22action%22%3A%22forged%22%7D&";
+    const body = JSON.stringify({ action: text, repository: { full_name: "Acme/Site" } });
+    const headers = {
+      ...test.sign.github(body, SECRET, { id: "1", event: "star" }),
+      "content-type": "application/x-www-form-urlencoded",
+    };
+    expect((await test.webhook("/webhooks/github", body, headers)).status).toBe(200);
+    const repo = test.agent(server.RepoAgent, "acme~site");
+    expect(await repo.sql("SELECT action FROM events")).toEqual([{ action: text }]);
+  });
+
   it("believes only GitHub", async () => {
     const body = JSON.stringify({ repository: { full_name: "Acme/Site" } });
     const forged = test.sign.github(body, "a guess");

@@ -61,7 +61,7 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
     const id = request.headers.get("x-github-delivery");
     const type = request.headers.get("x-github-event");
     if (id === null || type === null) return new Response("Missing event", { status: 400 });
-    const text = payloadOf(request, await request.text());
+    const text = payloadOf(await request.text());
     let payload: unknown;
     try {
       payload = JSON.parse(text);
@@ -105,11 +105,12 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
   }
 }
 
-/** GitHub sends a form with the JSON in it, unless the webhook's content type is set to JSON. */
-const payloadOf = (request: Request, text: string): string =>
-  request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded")
-    ? (new URLSearchParams(text).get("payload") ?? "")
-    : text;
+/**
+ * GitHub sends a form with the JSON in it, unless the webhook's content type is set to JSON. The
+ * body says which of them it is, because GitHub signs the body and not the content type.
+ */
+const payloadOf = (text: string): string =>
+  text.startsWith("payload=") ? (new URLSearchParams(text).get("payload") ?? "") : text;
 
 const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 

@@ -49,7 +49,8 @@ type CallHead =
     }
   /**
    * Asks whether this upgrade is for the agent itself or for a sub-agent that its URL names.
-   * Answered `taken`, or as a `fetch` (`core/runtime/subAgentCalls`).
+   * Answered `taken`, or as a `fetch` (`core/runtime/subAgentCalls`). `readonly`: as for `connect`;
+   * such a caller creates no sub-agent. An older host ignores it.
    */
   | {
       readonly kind: "gate";
@@ -58,6 +59,7 @@ type CallHead =
       readonly url: string;
       readonly headers: HeaderPairs;
       readonly props?: unknown;
+      readonly readonly?: true;
     }
   /** `readonly`: the default, which the agent's `shouldConnectionBeReadonly` can override. */
   | {

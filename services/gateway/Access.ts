@@ -10,7 +10,8 @@
  *    sockets are readonly, unless the class sets `http: "open"`. The agents below an agent of such
  *    a class count as signed, and so does such a class below another agent.
  * 3. **Origin.** Pages of other origins reach no signed class. In `agents dev`, and if origins are
- *    listed, they reach no class at all. A request without `Origin` does not come from a page.
+ *    listed, they reach no class at all. Links of other pages do: whoever follows one asks by GET
+ *    (`pageOrigin`).
  */
 import { textResponse } from "../../core/http/responseHead.ts";
 import { nearest } from "../../core/errors/nearest.ts";
@@ -21,7 +22,7 @@ import {
 } from "../../core/namespace/routeAgentRequest.ts";
 import { isUpgrade, readonlyUpgrade } from "../../core/socket/upgradeRequest.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
-import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
+import { ANY_ORIGIN, isSameOrigin, pageOrigin } from "../../core/http/origins.ts";
 import { servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/namespace/subAgentPaths.ts";
@@ -121,8 +122,8 @@ export class Access {
       this.warnOnce(closed, "a request that is not a webhook was refused", { class: closed });
       return forbidden(closedText(closed));
     }
-    const origin = request.headers.get("origin");
-    const from = origin === null ? "none" : this.classify(origin, request);
+    const origin = pageOrigin(request.headers);
+    const from = origin === undefined ? "none" : this.classify(origin, request);
     const checks =
       closed !== undefined || this.config.sameOrigin === true || this.origins !== undefined;
     if (from === "foreign" && checks) {

@@ -7,7 +7,12 @@
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
-import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type {
+  PlainAnswer,
+  Verified,
+  WebhookRequest,
+  WebhookRoute,
+} from "../../core/webhook/WebhookRoute.ts";
 import {
   deliveryRecord,
   reportDelivery,
@@ -70,9 +75,14 @@ export class IncomingWebhook {
     return trustedProxies === 0 ? request.remoteAddress : addressOf(request, trustedProxies);
   }
 
-  /** The headers to store: without credentials and forged internal headers. */
-  headers(): Record<string, string> {
-    return headerRecord(this.exchange.request, this.route.redaction);
+  /**
+   * The headers to store: without credentials and forged internal headers, and with the content
+   * type that the body has.
+   */
+  headers({ contentType }: Pick<Verified, "contentType">): Record<string, string> {
+    const headers = headerRecord(this.exchange.request, this.route.redaction);
+    if (contentType !== undefined) headers["content-type"] = contentType;
+    return headers;
   }
 
   /** Sends the answer and reports the delivery. Called once. */

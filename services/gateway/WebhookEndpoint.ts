@@ -31,6 +31,7 @@ import {
   targetsOf,
   type BatchItem,
   type Verdict,
+  type Verified,
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
@@ -49,8 +50,6 @@ import { stackOf } from "../../core/errors/thrown.ts";
 
 /** Deadlines are in seconds, so that this delay does not matter. */
 const DEADLINE_SLACK_MS = 25;
-
-type Verified = Verdict & { readonly _tag: "Verified" };
 
 export class WebhookEndpoint {
   private readonly services: GatewayServices;
@@ -138,11 +137,10 @@ export class WebhookEndpoint {
     if (verdict._tag !== "Verified")
       return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict, webhook));
     if (request.method !== "POST") return this.refuseMethod(webhook);
-    if (verdict.items !== undefined)
-      return void this.storeEvents(webhook, verdict.items, verdict.replayId);
+    if (verdict.items !== undefined) return void this.storeEvents(webhook, verdict, verdict.items);
     const targets = route.also === undefined ? undefined : targetsOf(route, request);
     if (targets !== undefined && targets.length > 1)
-      return void this.storeEvents(webhook, [{ ...verdict, body: request.body }], verdict.replayId);
+      return void this.storeEvents(webhook, verdict, [{ ...verdict, body: request.body }]);
     const target = targets === undefined ? route : targets[0];
     if (target?.when?.(request) === false || target === undefined)
       return webhook.answer(FILTERED, NOT_TAKEN);
@@ -178,8 +176,8 @@ export class WebhookEndpoint {
   /** Rule 3. */
   private async storeEvents(
     webhook: IncomingWebhook,
+    verdict: Verified,
     items: ReadonlyArray<BatchItem>,
-    replayId: string | undefined,
   ): Promise<void> {
     if (items.length > BATCH_ITEMS_MAX)
       return webhook.answer(BODY_TOO_LARGE, refused(`more than ${BATCH_ITEMS_MAX} events`));
@@ -193,10 +191,10 @@ export class WebhookEndpoint {
       request,
       items,
       isWhole,
-      replayId,
+      replayId: verdict.replayId,
       delivery,
       traceparent: webhook.span?.traceparent,
-      headers: webhook.headers(),
+      headers: webhook.headers(verdict),
     };
     let answer = UNAVAILABLE;
     this.batchItems += items.length;
@@ -235,7 +233,7 @@ export class WebhookEndpoint {
           ms: route.deadlineMs,
         }
       : undefined;
-    const headers = webhook.headers();
+    const headers = webhook.headers(verdict);
     const head = webhookHead({
       route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
       delivery: webhook.id, traceparent: webhook.span?.traceparent,

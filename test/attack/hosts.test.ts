@@ -83,7 +83,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     );
   });
 
-  test("in dev, pages of other origins reach no class; requests without an Origin do", async () => {
+  test("in dev, pages of other origins reach no class; requests that come from no page do", async () => {
     const { url } = await systems.start(module, { http, access: { dev: true } });
     const { host } = new URL(url);
     for (const origin of [
@@ -104,6 +104,31 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     const socket = await TestSocket.open(`${url}/agents/plain-agent/a`, { origin: `http://${host}` }); // prettier-ignore
     expect(socket.refused).toBeUndefined();
     await socket.close();
+  });
+
+  test("requests that browsers send without an Origin count as their page's; links are followed", async () => {
+    const { url } = await systems.start(
+      { ...module, allowedOrigins: ["https://app.example.com"] },
+      { http },
+    );
+    const { host } = new URL(url);
+    const status = async (headers: Readonly<Record<string, string>>): Promise<number> =>
+      (await ask(url, { host, ...headers })).status;
+    for (const site of ["cross-site", "same-site"]) {
+      const image = { "sec-fetch-site": site, "sec-fetch-mode": "no-cors" };
+      expect(await status(image)).toBe(403);
+      expect(await status({ ...image, referer: "https://evil.example/" })).toBe(403);
+      expect(await status({ ...image, referer: "https://app.example.com/a" })).toBe(200);
+      expect(await status({ ...image, referer: `http://${host}/` })).toBe(200);
+      expect(await status({ ...image, "sec-fetch-mode": "navigate" })).toBe(200);
+    }
+    for (const site of ["same-origin", "none"])
+      expect(await status({ "sec-fetch-site": site, "sec-fetch-mode": "no-cors" })).toBe(200);
+    const every = await systems.start({ ...module, allowedOrigins: ["*"] }, { http });
+    const image = { host, "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" };
+    expect((await ask(every.url, image)).status).toBe(200);
+    const unlisted = await systems.start(module, { http });
+    expect((await ask(unlisted.url, image)).status).toBe(200);
   });
 
   test("an empty list of origins closes every class to pages of other origins", async () => {

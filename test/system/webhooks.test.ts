@@ -85,6 +85,7 @@ class EchoAgent extends Agent<Env> {
       url: request.url,
       size: bytes.length,
       test: request.headers.get("x-test"),
+      type: request.headers.get("content-type"),
       forged: request.headers.get("x-agents-lifecycle-props"),
     });
   }
@@ -360,6 +361,20 @@ describe("an invalid webhook", () => {
       headers: { "x-agents-lifecycle-props": "e30=", "x-test": "kept" },
     });
     expect(await response.json()).toMatchObject({ test: "kept", forged: null });
+  });
+
+  test("cannot pass JSON for a form: its agent sees the content type that the body has", async () => {
+    const typeOf = async (payload: string, type: string): Promise<unknown> => {
+      const headers = { "content-type": type };
+      const url = `${system.url}/webhooks/typed`;
+      const response = await fetch(url, { method: "POST", body: payload, headers });
+      return ((await response.json()) as { type: unknown }).type;
+    };
+    const form = "application/x-www-form-urlencoded";
+    expect(await typeOf('{"title":"&payload=x"}', form)).toBe("application/json");
+    expect(await typeOf("payload=x", "application/json")).toBe(form);
+    expect(await typeOf('{"title":"x"}', "text/plain")).toBe("text/plain");
+    expect(await typeOf("payload=x", `${form};charset=UTF-8`)).toBe(`${form};charset=UTF-8`);
   });
 });
 

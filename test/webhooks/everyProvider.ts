@@ -157,10 +157,9 @@ export const providers: ReadonlyArray<Provider> = [
     dedupId: "id-1",
     eventType: "thing.made",
   }),
-  shared("zoom", w.zoom, ZOOM_BODY, {
+  byHash("zoom", w.zoom, ZOOM_BODY, {
     signed: ["x-zm-signature", "x-zm-request-timestamp"],
     toleranceSeconds: 300,
-    dedupId: "meeting.started:1626230691572:4444AAAiAAAAAiAiAiiAii==:1",
     eventType: "meeting.started",
   }),
   shared("twilio", w.twilio, "MessageSid=SM1&MessageStatus=sent&From=%2B1555&Body=%C5%BElu%C5%A5", {

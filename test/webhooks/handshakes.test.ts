@@ -72,7 +72,7 @@ describe("Zoom's URL validation", () => {
     const headers = sign.zoom(event, SECRET, { nowMs: NOW_MS });
     expect(verdictOf(verifier, { body: event, headers })).toMatchObject({
       _tag: "Verified",
-      dedupId: "meeting.ended:1::",
+      eventType: "meeting.ended",
     });
   });
 });

@@ -153,6 +153,24 @@ test("Linear's time is in the signed body, within a minute, and required", () =>
   expect(reasonOf(provider.make(), withHeader), "the header is not signed").toBe("no timestamp");
 });
 
+test("Zoom's events of several people who leave a meeting in one millisecond are all distinct", () => {
+  const zoom = providers.find(({ name }) => name === "zoom")!;
+  const idOf = (person: string, nowMs: number): unknown => {
+    const object = {
+      uuid: "4444AAAiAAAAAiAiAiiAii==",
+      id: "1",
+      participant: { user_name: person },
+    };
+    const event = { event: "meeting.participant_left", event_ts: NOW_MS, payload: { object } };
+    const sent = sentBy(zoom, { body: JSON.stringify(event), nowMs });
+    return verdictOf(zoom.make(), sent);
+  };
+  expect(idOf("ann", NOW_MS)).toMatchObject({ dedupId: expect.stringMatching(/^sha256:/) });
+  expect(idOf("ann", NOW_MS)).not.toEqual(idOf("bob", NOW_MS));
+  // A retry is signed at another time, and has the same body.
+  expect(idOf("ann", NOW_MS + 60_000)).toEqual(idOf("ann", NOW_MS));
+});
+
 test("two live keys both verify: tokens, and a secret beside a public key", () => {
   for (const secret of [tokenProvider.secret, OTHER])
     for (const names of [

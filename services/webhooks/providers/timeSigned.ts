@@ -135,8 +135,9 @@ export const zendesk = provider<TimestampedOptions>({
 });
 
 /**
- * Zoom, with the app's secret token. The gateway answers its URL validation. The time may be up to
- * 300 s from now. Deadline 2.5 s.
+ * Zoom, with the app's secret token. Events have no id and are deduplicated by the body's hash:
+ * those of several people who leave a meeting at once differ in nothing else that all events have.
+ * The gateway answers its URL validation. The time may be up to 300 s from now. Deadline 2.5 s.
  * https://developers.zoom.us/docs/api/webhooks/#verify-webhook-events
  */
 export const zoom = provider<TimestampedOptions>({
@@ -147,7 +148,7 @@ export const zoom = provider<TimestampedOptions>({
   prefix: "v0=",
   template: "v0:{timestamp}:{body}",
   timestamp: { unit: "s", toleranceSeconds: TOLERANCE_SECONDS_DEFAULT },
-  idFields: ["event", "event_ts", "payload.object.uuid", "payload.object.id"],
+  hashId: true,
   eventFields: ["event"],
   handshake: zoomHandshake,
 });

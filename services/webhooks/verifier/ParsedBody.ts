@@ -7,6 +7,8 @@
  *    so a request is read completely before the next one.
  * 2. Only own properties of objects and indexes of arrays are followed. A body's `__proto__` or
  *    `constructor` is data; JavaScript's own are out of reach.
+ * 3. The bytes alone say whether it is JSON or a form. No provider signs the content type, so
+ *    whoever sends a captured request again chooses it, and would choose how the body is read.
  */
 import type { WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 
@@ -14,7 +16,7 @@ export type ParsedBody =
   | { readonly _tag: "Json"; readonly value: unknown }
   /** `payload`: the JSON value of the field of that name; undefined when there is none. */
   | { readonly _tag: "Form"; readonly fields: URLSearchParams; readonly payload: unknown }
-  /** Neither a form nor JSON in UTF-8. */
+  /** Neither JSON nor a form in UTF-8. */
   | { readonly _tag: "Unreadable" };
 
 /**
@@ -58,27 +60,52 @@ function follow(root: unknown, path: string): unknown {
   return value;
 }
 
-function parse(request: WebhookRequest): ParsedBody {
-  try {
-    const text = strictUtf8.decode(request.body);
-    const contentType = request.headers["content-type"]?.[0] ?? "";
-    if (!/^\s*application\/x-www-form-urlencoded\b/i.test(contentType))
-      return { _tag: "Json", value: JSON.parse(text) };
-    const fields = new URLSearchParams(text);
-    return { _tag: "Form", fields, payload: payloadOf(fields) };
-  } catch {
-    // Not UTF-8, or not JSON. The sender is answered 400 without details.
-    return { _tag: "Unreadable" };
-  }
+/**
+ * The content type of the body, if the request's own is wrong about it (rule 3). Undefined: it is
+ * right, or the body is unreadable. Read only once the signature is verified.
+ */
+export function contentTypeOf(request: WebhookRequest): string | undefined {
+  const sent = request.headers["content-type"]?.join() ?? "";
+  if (/form/i.test(sent)) return parsedBody(request)._tag === "Json" ? JSON_TYPE : undefined;
+  // Nearly every body is JSON in a bracket: it is not parsed here if nothing else reads it.
+  if (!/json/i.test(sent) || OPENS_JSON.has(request.body[0])) return undefined;
+  return parsedBody(request)._tag === "Form" ? FORM_TYPE : undefined;
 }
 
-function payloadOf(fields: URLSearchParams): unknown {
-  const payload = fields.get("payload");
-  if (payload === null) return undefined;
+const JSON_TYPE = "application/json";
+const FORM_TYPE = "application/x-www-form-urlencoded";
+const OPENS_JSON: ReadonlySet<number | undefined> = new Set(Buffer.from("[{"));
+
+function parse(request: WebhookRequest): ParsedBody {
+  const text = textOf(request.body);
+  if (text === undefined) return { _tag: "Unreadable" };
+  const json = jsonOf(text);
+  if (json !== undefined) return { _tag: "Json", value: json };
+  if (!isForm(text)) return { _tag: "Unreadable" };
+  const fields = new URLSearchParams(text);
+  // A form may have a field of this name that isn't JSON. It is then an ordinary field.
+  return { _tag: "Form", fields, payload: jsonOf(fields.get("payload") ?? "") };
+}
+
+function textOf(bytes: Uint8Array): string | undefined {
   try {
-    return JSON.parse(payload);
+    return strictUtf8.decode(bytes);
   } catch {
-    // A form may have a field of this name that isn't JSON. It is then an ordinary field.
     return undefined;
   }
 }
+
+/** Undefined for a text that is not JSON, which has no such value. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * A form begins with the name of a field. JSON that was cut off, XML and multipart begin with a
+ * bracket, a quotation mark or two hyphens.
+ */
+const isForm = (text: string): boolean => text.includes("=") && !/^(?:[\s<{["]|--)/.test(text);

@@ -12,7 +12,7 @@ import type {
   WebhookRequest,
 } from "../../../core/webhook/WebhookRoute.ts";
 import { jsonElements } from "./jsonElements.ts";
-import { parsedBody, valueAt } from "./ParsedBody.ts";
+import { contentTypeOf, parsedBody, valueAt } from "./ParsedBody.ts";
 import type { DetailFields, SignatureHeaders, SignatureScheme } from "./SignatureScheme.ts";
 
 /** The headers with the event's id and type. */
@@ -48,10 +48,12 @@ export function verified(
         ? sha256(request.body)
         : undefined;
   const items = row.batch && itemsOf(row.batch, request);
+  const contentType = contentTypeOf(request);
   return {
     _tag: "Verified",
     ...detailsOf(row, request, headers),
     ...(replayId !== undefined && { replayId }),
+    ...(contentType !== undefined && { contentType }),
     ...(items !== undefined && { items }),
   };
 }
