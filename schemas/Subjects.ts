@@ -202,9 +202,22 @@ export class Subjects {
   isCall(subject: string): boolean {
     return subject.startsWith(`${this.namespace}.call.`);
   }
+  /**
+   * As `call`, for what gateways may not ask (`isControl`), so that the broker's permissions can
+   * tell the two apart.
+   */
+  control(shard: ShardId, id: AgentId): string {
+    return `${this.namespace}.control.${shard}.${this.tail(id)}`;
+  }
+  controlsOfShard(shard: ShardId): string {
+    return `${this.namespace}.control.${shard}.>`;
+  }
+  isControl(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.control.`);
+  }
   /** Whether only hosts can receive what is published on the subject. */
   isForHosts(subject: string): boolean {
-    return this.isCall(subject);
+    return this.isCall(subject) || this.isControl(subject);
   }
   /**
    * Whether a process may receive answers on the subject. `_INBOX` is where clients do that were

@@ -5,10 +5,12 @@
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { QUESTIONS } from "../../core/query/askHosts.ts";
-import { shardOf } from "../../schemas/Address.ts";
+import { agentId, shardOf } from "../../schemas/Address.ts";
 import type { Call } from "../../schemas/bus/Call.ts";
-import { encodeMessage } from "../../schemas/bus/message.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
+import { plain } from "../../services/nats/client/ReplyInbox.ts";
 import { deployNats, type Deployed, type User } from "../deploy/DeployedNats.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { ANSWERED_BY_AGENT, Installation } from "../kit/Installation.ts";
@@ -83,10 +85,13 @@ describe("the subject on which a request wants its answer", () => {
     "OBJ_agents_BLOBS",
   ];
   const dropped = () => host.lines.filter(({ message }) => message?.includes("was dropped"));
-  const subject = subjects.call(shardOf(QUESTIONS, SHARDS), QUESTIONS);
-  const data = encodeMessage<Call>({ kind: "erase" });
+  const data = encodeMessage<Call>({ kind: "state" });
 
-  test.each<User>(["reader", "gateway"])("is none that the %s itself may not use", async (user) => {
+  const shard = shardOf(QUESTIONS, SHARDS);
+  test.each<readonly [User, string]>([
+    ["reader", subjects.control(shard, QUESTIONS)],
+    ["gateway", subjects.call(shard, QUESTIONS)],
+  ])("is none that the %s itself may not use", async (user, subject) => {
     const thief = await thiefAs(user);
     const before = await numbersOf(STREAMS);
     const seen = dropped().length;
@@ -97,4 +102,47 @@ describe("the subject on which a request wants its answer", () => {
     await thief.request(subject, data);
     expect(await numbersOf(STREAMS)).toEqual(before);
   });
+});
+
+describe.each<User>(["gateway", "mail"])("the user %s", (user) => {
+  const id = agentId("Ledger", "two");
+  const question = { sql: "SELECT name, state FROM Ledger", values: [], seconds: 5 } as const;
+  let thief: NatsConnection;
+  beforeAll(async () => void (thief = await thiefAs(user)));
+
+  async function ask(call: Call, to = id): Promise<CallReply> {
+    const answer = await thief.request(subjects.call(shardOf(to, SHARDS), to), encodeMessage(call));
+    return decodeMessage<CallReply>(plain(answer.data)).head;
+  }
+
+  test("calls agents and reads their states, as a module's handlers do", async () => {
+    expect(await ask({ kind: "state" })).toMatchObject({ kind: "state", state: { count: 1 } });
+  });
+
+  test.each<Call>([
+    { kind: "erase" },
+    { kind: "end" },
+    { kind: "abort", reason: "stolen" },
+    { kind: "release" },
+    { kind: "restore", key: "stolen", life: 0 },
+    { kind: "child", op: "forget", className: "Ledger", name: "sub" },
+    { kind: "usage" },
+    { kind: "connections", skip: 0, limit: 1 },
+    { kind: "query", ...question },
+  ])("can't make a host take a call of kind $kind", async (call) => {
+    const message = expect.stringContaining("does not arrive on this subject") as string;
+    expect(await ask(call)).toMatchObject({ kind: "error", message });
+    expect(await ask(call, QUESTIONS)).toMatchObject({ kind: "error", message });
+    expect(await ask({ kind: "state" })).toMatchObject({ kind: "state", state: { count: 1 } });
+  });
+});
+
+test("the reader asks hosts only questions", async () => {
+  const thief = await thiefAs("reader");
+  const subject = subjects.control(shardOf(QUESTIONS, SHARDS), QUESTIONS);
+  for (const kind of ["erase", "usage", "release"] as const) {
+    const answer = await thief.request(subject, encodeMessage<Call>({ kind }));
+    const { head } = decodeMessage<CallReply>(plain(answer.data));
+    expect(head).toMatchObject({ kind: "error", message: "Internal Server Error" });
+  }
 });
