@@ -195,16 +195,40 @@ export class Subjects {
   call(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.call.${shard}.${this.tail(id)}`;
   }
+  callsOfShard(shard: ShardId): string {
+    return `${this.namespace}.call.${shard}.>`;
+  }
+  /** Whether the subject, or pattern, is of calls. */
+  isCall(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.call.`);
+  }
+  /**
+   * As `call`, for what gateways may not ask (`isControl`), so that the broker's permissions can
+   * tell the two apart.
+   */
+  control(shard: ShardId, id: AgentId): string {
+    return `${this.namespace}.control.${shard}.${this.tail(id)}`;
+  }
+  controlsOfShard(shard: ShardId): string {
+    return `${this.namespace}.control.${shard}.>`;
+  }
+  isControl(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.control.`);
+  }
+  /** Whether only hosts can receive what is published on the subject. */
+  isForHosts(subject: string): boolean {
+    return this.isCall(subject) || this.isControl(subject);
+  }
+  /**
+   * Whether a process may receive answers on the subject. `_INBOX` is where clients do that were
+   * not given an address; no user of `deploy/nats` may publish there.
+   */
+  isAnswerAddress(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.answer.`) || subject.startsWith("_INBOX.");
+  }
   /** Calls of the targets that a process has lent. */
   process(processId: string): string {
     return `${this.namespace}.process.${encodeToken(processId)}`;
-  }
-  /** Whether only hosts can receive what is published on the subject, as on every call's. */
-  isForHosts(subject: string): boolean {
-    return subject.startsWith(`${this.namespace}.call.`);
-  }
-  callsOfShard(shard: ShardId): string {
-    return `${this.namespace}.call.${shard}.>`;
   }
   /** Committed states, and requests for the current one. */
   state(id: AgentId): string {

@@ -13,7 +13,7 @@ export class BrokerUnavailable extends Data.TaggedError("BrokerUnavailable")<{
 export interface BusMessage {
   readonly subject: string;
   readonly data: Uint8Array;
-  /** The subject on which an answer is awaited, if any. */
+  /** The subject on which an answer is awaited, if any: one where processes await answers. */
   readonly reply: string | undefined;
 }
 

@@ -21,7 +21,7 @@
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import type { Call } from "../../schemas/bus/Call.ts";
+import { isControl, type Call } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -248,7 +248,9 @@ export class CallClient {
     const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat, abort } = options;
     const { what = `Agent ${id.class}/${id.name}` } = options;
     const shard = shardOf(id, shards);
-    const subject = subjects.call(shard, id);
+    const subject = isControl(encoded.call)
+      ? subjects.control(shard, id)
+      : subjects.call(shard, id);
     const endMs = time.monotonicMs() + deadlineMs;
     const caller = this.parts.caller?.();
     const lostMax = repeatable && caller?.suspects.any !== true ? LOST_MAX : 1;

@@ -1,7 +1,8 @@
 /**
  * What a process asks of an agent, or of the host of its shard: a request to `Subjects.call(shard,
- * id)`, which the host that owns the shard answers with one `CallReply`. No responders means that
- * no host owns the shard at the moment: the caller waits and retries within its own deadline.
+ * id)`, or to `Subjects.control(shard, id)` if `isControl`, which the host that owns the shard
+ * answers with one `CallReply`. No responders means that no host owns the shard at the moment: the
+ * caller waits and retries within its own deadline.
  */
 import type { AgentsQuestion } from "../AgentsQuestion.ts";
 import type { InboxHead } from "../InboxEnvelope.ts";
@@ -169,6 +170,30 @@ type CallHead =
   | { readonly kind: "abort"; readonly reason: string }
   /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
+
+/**
+ * Whether only hosts and operators may make the call, on `Subjects.control`: it ends or replaces
+ * agents, discards what they have not stored, or asks for what a host knows of its agents. Gateways
+ * and mail processes make all other calls (`deploy/nats/permissions.conf`).
+ */
+export function isControl(call: Call): boolean {
+  switch (call.kind) {
+    case "erase":
+    case "restore":
+    case "release":
+    case "end":
+    case "abort":
+    case "connections":
+    case "usage":
+    case "query":
+      return true;
+    case "child":
+      // A gateway's module adds sub-agents (`getSubAgentByName`).
+      return call.op === "forget";
+    default:
+      return false;
+  }
+}
 
 /** The calls that an agent's slot answers; the shard answers the others. */
 export type SlotCall = Exclude<

@@ -18,7 +18,7 @@
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { CALL_BLOBS, type Call } from "../../schemas/bus/Call.ts";
+import { CALL_BLOBS, isControl, type Call } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
@@ -67,7 +67,7 @@ export class Shard {
   private readonly slots: Slots;
   private readonly lost = new AbortController();
   private consumer: InboxConsumer | undefined;
-  private unsubscribe: (() => Promise<void>) | undefined;
+  private unsubscribe: (() => Promise<unknown>) | undefined;
   private unserve: (() => void) | undefined;
   private readonly openCalls: OpenCalls;
   private readonly largeAnswers: LargeAnswers;
@@ -127,11 +127,11 @@ export class Shard {
     if (this.lost.signal.aborted) return;
     // Alone: another host that is still subscribed has lost its lease, and answers `notHere` (rule
     // 1).
-    this.unsubscribe = bus.subscribe(
-      config.subjects.callsOfShard(this.shard),
-      (message) => this.receive(message),
-      { alone: true },
+    const { subjects } = config;
+    const closers = [subjects.callsOfShard(shard), subjects.controlsOfShard(shard)].map((subject) =>
+      bus.subscribe(subject, (message) => this.receive(message), { alone: true }),
     );
+    this.unsubscribe = () => Promise.all(closers.map((close) => close()));
     this.unserve = calls?.serveInputs(this.shard, (id, head, body) =>
       this.runDirect(id, head, body),
     );
@@ -261,8 +261,11 @@ export class Shard {
   }
 
   private async answer(message: BusMessage): Promise<CallAnswer> {
-    const id = this.services.config.subjects.addressOf(message.subject);
+    const { subjects } = this.services.config;
+    const id = subjects.addressOf(message.subject);
     const { head, body } = decodeMessage<Call>(message.data);
+    // The broker's permissions tell the two by their subjects.
+    if (isControl(head) !== subjects.isControl(message.subject)) return misdirected(head);
     return this.run(id, head, body);
   }
 
@@ -274,12 +277,14 @@ export class Shard {
     if (pause !== undefined) await pause;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
+    // Logins that may only read ask questions at this address.
+    if (id.class === QUESTIONS.class)
+      return call.kind === "query" ? answerQuestion(this.services, call) : { reply: HIDDEN_ERROR };
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
     if (call.kind === "connections")
       return addTraffic(this.services, this.slots.connections(id, call));
-    if (call.kind === "query") return answerQuestion(this.services, call);
-    if (id.class === QUESTIONS.class) return { reply: HIDDEN_ERROR };
+    if (call.kind === "query") return { reply: HIDDEN_ERROR };
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     try {
@@ -355,6 +360,15 @@ export class Shard {
     bus.publish(subject, encodeMessage({ ...reply, blob }));
   }
 }
+
+/** A caller of an older release sends every call on one subject. */
+const misdirected = ({ kind }: Call): CallAnswer => ({
+  reply: {
+    kind: "error",
+    name: "TypeError",
+    message: `A call of kind ${kind} does not arrive on this subject: is its sender of an older release?`,
+  },
+});
 
 const hasBody = ({ kind }: CallReply): boolean =>
   kind === "response" || kind === "piece" || kind === "done" || kind === "forward";

@@ -2,12 +2,15 @@
  * The bus over core NATS. Requests use `ReplyInbox`: one subscription receives all replies, and a
  * broken connection ends them at once. Messages that are published while the broker is unreachable
  * are dropped: the client would keep them without a bound. Messages for a subject on which only
- * this process listens stay in it (`InProcessListeners`). Requests to another process's exclusive
- * listener, and their answers, travel in batches (`RequestBatcher`).
+ * this process listens stay in it (`InProcessListeners`). Calls travel in batches
+ * (`RequestBatcher`).
  *
  * A process has two reply addresses, each with its own batcher, because a process that is asked
  * learns the asker's address. Calls, which only hosts receive, use `answers`; all else uses
  * `callers`. A gateway can therefore not forge an answer to a host's own call.
+ *
+ * An answer has the rights of the process that answers. A request that wants it anywhere but at an
+ * answer address is dropped.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -18,6 +21,8 @@ import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
 import { subscribe } from "./client/subscribe.ts";
+
+const FOREIGN_REPLY = "a request was dropped: it wants its answer where nobody receives answers";
 
 export function makeNatsBus(nats: NatsShape): BusShape {
   const { connection, subjects, answers, callers } = nats;
@@ -31,7 +36,9 @@ export function makeNatsBus(nats: NatsShape): BusShape {
   };
   const listeners = new InProcessListeners();
   const batcherOf = (inbox: ReplyInbox): RequestBatcher =>
-    new RequestBatcher({ connection, answers: inbox }, (subject) => listeners.find(subject));
+    new RequestBatcher({ connection, subjects, answers: inbox }, (subject) =>
+      listeners.find(subject),
+    );
   const calls = { inbox: answers, batcher: batcherOf(answers) };
   const rest = { inbox: callers, batcher: batcherOf(callers) };
   const publish: BusShape["publish"] = (subject, data, reply) => {
@@ -58,6 +65,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           return;
         }
         const reply = message.reply === "" ? undefined : message.reply;
+        if (reply !== undefined && !subjects.isAnswerAddress(reply))
+          return connection.log("warn", FOREIGN_REPLY, { subject, reply });
         // An offer comes before the answer to the request that it names.
         if (alone && reply !== undefined)
           rest.batcher.countSeparate(subject, reply, separateRequests);

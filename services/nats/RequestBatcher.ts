@@ -3,20 +3,20 @@
  * another process, and the answers to them, travel as one message. With gateway and host in two
  * processes, the client and the broker would otherwise be paid twice for each webhook.
  *
- * A batch is published to the address of the other process's answers (`ReplyInbox`), with a last
- * token of its own.
+ * A batch is published to the address of the other process's answers, with a token of its own.
  *
  * 1. Batches serve only subjects with one exclusive listener. The listener offers them to a process
  *    that asks it often. That process answers with a hello, and uses batches once it is welcomed,
  *    so both sides know the format and may publish to each other. Until then, and whenever in
  *    doubt, a request is sent separately, to its subject.
- * 2. Requests reach the listener in the order of the calls, batched or not. Answers come in any
- *    order.
+ * 2. Requests reach the listener in order, batched or not. Answers come in any order.
  * 3. Where the listener is gone nothing is delivered, and the request ends with `NoResponders`, by
  *    the process or, once it has ended, by the broker (`ReplyInbox`, rule 4).
  * 4. A frozen process would accept batches and never answer. A route is therefore forgotten when
  *    nobody is there, a request is lost, the connection breaks, or the signal fires that came with
  *    the request which the offer names (`BusShape.request`).
+ * 5. The broker's permissions don't see the subjects in a batch. It carries only calls, which are
+ *    allowed to all who may publish to a host's answer address.
  *
  * Fed by `NatsBus`. Batches are written with everything else that the pass sends (`gatherWrites`).
  */
@@ -76,7 +76,7 @@ interface Route {
 export type SeparateRequests = Map<string, { count: number; offeredMs: number }>;
 
 export class RequestBatcher {
-  private readonly nats: Pick<NatsShape, "connection" | "answers">;
+  private readonly nats: Pick<NatsShape, "connection" | "subjects" | "answers">;
   private readonly findListener: FindListener;
   private readonly bytesMax: number;
   private readonly peers = new Map<string, Peer>();
@@ -141,6 +141,7 @@ export class RequestBatcher {
    * that sends many (rule 1). `pattern`: the listener's; `reply`: the request's reply subject.
    */
   countSeparate(pattern: string, reply: string, requests: SeparateRequests): void {
+    if (!this.nats.subjects.isCall(pattern)) return;
     const address = addressOf(reply);
     let known = requests.get(address);
     if (known === undefined) {
@@ -239,9 +240,18 @@ export class RequestBatcher {
   private receive({ data, reply = "" }: Msg): void {
     // The broker reports that a batch without requests reached no subscription. Nothing awaits it.
     if (data.length === 0) return;
+    const { connection, subjects } = this.nats;
+    if (!subjects.isAnswerAddress(reply))
+      return connection.log(
+        "warn",
+        "a batch of requests was dropped: nobody receives answers there",
+        {
+          reply,
+        },
+      );
     const peer = this.peer(addressOf(reply));
     if (!readBatch(plain(data), (entry) => this.take(peer, entry)))
-      this.nats.connection.log("warn", "a batch of requests could not be decoded to its end", {
+      connection.log("warn", "a batch of requests could not be decoded to its end", {
         from: reply,
       });
   }
@@ -272,7 +282,9 @@ export class RequestBatcher {
   private take(peer: Peer, { kind, id, subject, data }: Entry): void {
     switch (kind) {
       case Kind.Request: {
-        const handler = this.findListener(subject);
+        // Rule 5.
+        const isCall = this.nats.subjects.isCall(subject);
+        const handler = isCall ? this.findListener(subject) : undefined;
         const reply = `${peer.address}.${numberText(id)}`;
         if (handler !== undefined) return handler({ subject, data, reply });
         return this.add(peer, emptyEntry(Kind.NoListener, id));
@@ -285,7 +297,7 @@ export class RequestBatcher {
         // It comes from an older release, which names no request, or it is late: another offer will
         // come.
         const asked = this.nats.answers.underWay(id);
-        if (asked === undefined) return;
+        if (asked === undefined || !this.nats.subjects.isCall(subject)) return;
         if (peer.isWelcome) return this.routes.set(subject, { peer, ...asked });
         peer.offered.set(subject, { peer, ...asked });
         if (peer.saidHello) return;

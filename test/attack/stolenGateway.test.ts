@@ -114,7 +114,7 @@ describe("answers to a host's calls", () => {
         const answer = { kind: Kind.Answer, id: number, subject: "", data };
         thief.publish(`${address}.${numberText(number)}`, data);
         thief.publish(`${address}.-`, encodeBatch([answer], entryBytesMax("", data)), {
-          reply: "thief.-",
+          reply: `${namespace}.answer.gateway.thief.-`,
         });
       }
     await thief.flush();

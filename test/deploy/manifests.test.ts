@@ -120,6 +120,32 @@ describe("kubernetes/", () => {
   });
 });
 
+describe("prometheus/ and compose.yaml", () => {
+  it("scrape every process that has an admin port", () => {
+    const services = parse(readFileSync(`${ROOT}deploy/compose.yaml`, "utf8"), { merge: true }) as {
+      readonly services: Record<string, { readonly command?: ReadonlyArray<string> }>;
+    };
+    const roles = ["gateway", "host", "mail", "retention"];
+    const processes = Object.entries(services.services).flatMap(([name, { command }]) =>
+      roles.includes(command?.[0] ?? "") ? [`${name}:9464`] : [],
+    );
+    const { scrape_configs } = parse(
+      readFileSync(`${ROOT}deploy/prometheus/prometheus.yml`, "utf8"),
+    ) as {
+      readonly scrape_configs: ReadonlyArray<{
+        readonly static_configs: ReadonlyArray<{ readonly targets: ReadonlyArray<string> }>;
+        readonly dns_sd_configs: ReadonlyArray<{ names: ReadonlyArray<string>; port: number }>;
+      }>;
+    };
+    const targets = scrape_configs.flatMap(({ static_configs, dns_sd_configs }) => [
+      ...static_configs.flatMap((one) => one.targets),
+      ...dns_sd_configs.flatMap(({ names, port }) => names.map((name) => `${name}:${port}`)),
+    ]);
+    expect(targets.toSorted()).toEqual(processes.toSorted());
+    expect(processes.length).toBeGreaterThan(roles.length);
+  });
+});
+
 describe("systemd/", () => {
   const units = readdirSync(SYSTEMD);
   it("is accepted by systemd, where systemd is installed", () => {
@@ -128,6 +154,18 @@ describe("systemd/", () => {
       encoding: "utf8",
     });
     expect(run.stderr + String(run.status)).toBe("0");
+  });
+
+  it("has fixed admin ports, one for each role, and lets processes list addresses", () => {
+    const ports = ["gateway", "host"].map((role) => {
+      const unit = readFileSync(`${SYSTEMD}agents-${role}.service`, "utf8");
+      return /^Environment=AGENTS_ADMIN_PORT=(\d+)$/m.exec(unit)?.[1];
+    });
+    expect(ports).toEqual(["9464", "9465"]);
+    for (const unit of units)
+      expect(readFileSync(SYSTEMD + unit, "utf8")).toMatch(
+        /^RestrictAddressFamilies=.* AF_NETLINK$/m,
+      );
   });
 
   it("runs our commands, restarts them, and waits for them to stop", () => {

@@ -194,6 +194,7 @@ const EDGE: ReadonlyArray<string> = [
   "agents.dead.Ledger.one",
   "agents.state.Ledger.one",
   "agents.erase.Ledger.one",
+  "agents.control.1.Ledger.one",
   "agents.timer.1.Ledger.one.t",
   "agents.due.1.Ledger.one",
   "agents.gateway.another.frame",
@@ -238,13 +239,15 @@ const EDGE: ReadonlyArray<string> = [
   `${API}.DIRECT.GET.agents_BODIES`,
   "other.inbox.1.Ledger.one",
 ];
+/** Where hosts answer questions over all agents. */
+const QUESTIONS = "agents.control.1.=24agents_query.all";
 /** What no process but the named ones may publish to. */
 const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> = [
-  ["gateway", "do anything but add inputs, call agents and keep its lease", EDGE],
+  ["gateway", "do anything but add inputs, call agents and keep its lease", [...EDGE, QUESTIONS]],
   [
     "mail",
     "do anything but add inputs and call agents",
-    [...EDGE, "$KV.agents_GATEWAYS.gateway.g1"],
+    [...EDGE, QUESTIONS, "$KV.agents_GATEWAYS.gateway.g1"],
   ],
   [
     "host",
@@ -321,6 +324,7 @@ const LISTENING = [
   "agents.journal.>",
   "agents.inbox.>",
   "agents.call.>",
+  "agents.control.>",
   "agents.body.>",
   "agents.answer.>",
   "agents.answer.*.*.*",
@@ -375,6 +379,7 @@ describe("the server refuses everything else", () => {
       "reader",
       [
         "agents.call.>",
+        "agents.control.>",
         "agents.inbox.>",
         "agents.gateway.*.*",
         "_INBOX.agents.host.>",

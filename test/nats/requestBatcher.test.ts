@@ -70,11 +70,13 @@ describe("batches of requests", () => {
 
   test("sends the requests and answers of one pass as one message each, in order, each with its own answer", async () => {
     const [host, gateway] = [await open(), await open()];
-    const { seen, close } = await echo(host, "together.>");
-    await introduce(gateway, "together.x");
+    const { seen, close } = await echo(host, "agents.call.together.>");
+    await introduce(gateway, "agents.call.together.x");
     seen.length = gateway.published.length = host.published.length = 0;
-    const answers = await Promise.all(numbers(50).map((n) => ask(gateway, `together.${n}`, n)));
-    expect(answers).toEqual(numbers(50).map((n) => `together.${n} ${n}`));
+    const answers = await Promise.all(
+      numbers(50).map((n) => ask(gateway, `agents.call.together.${n}`, n)),
+    );
+    expect(answers).toEqual(numbers(50).map((n) => `agents.call.together.${n} ${n}`));
     expect(seen).toEqual(numbers(50));
     expect(gateway.published).toHaveLength(1);
     expect(host.published).toHaveLength(1);
@@ -83,70 +85,78 @@ describe("batches of requests", () => {
 
   test("a caller that asks rarely is offered none", async () => {
     const [host, once] = [await open(), await open()];
-    const { close } = await echo(host, "seldom.>");
-    for (let n = 0; n < 10; n++) await ask(once, "seldom.x", "x");
+    const { close } = await echo(host, "agents.call.seldom.>");
+    for (let n = 0; n < 10; n++) await ask(once, "agents.call.seldom.x", "x");
     once.published.length = 0;
-    await Promise.all([ask(once, "seldom.x", "a"), ask(once, "seldom.x", "b")]);
-    expect(once.published).toEqual(["seldom.x", "seldom.x"]);
+    await Promise.all([
+      ask(once, "agents.call.seldom.x", "a"),
+      ask(once, "agents.call.seldom.x", "b"),
+    ]);
+    expect(once.published).toEqual(["agents.call.seldom.x", "agents.call.seldom.x"]);
     await close();
   });
 
   test("large requests and answers go by themselves, those of one process in order", async () => {
     const [host, gateway] = [await open(), await open()];
-    const { seen, close } = await echo(host, "sizes.>");
-    await introduce(gateway, "sizes.x");
+    const { seen, close } = await echo(host, "agents.call.sizes.>");
+    await introduce(gateway, "agents.call.sizes.x");
     seen.length = gateway.published.length = 0;
     const sizes = [1, 20_000, 2, 500_000, 3, 15_000, 15_000, 15_000, 4];
     const texts = sizes.map((size, n) => `${n}`.padEnd(size, "."));
-    const answers = await Promise.all(texts.map((text) => ask(gateway, "sizes.x", text)));
-    expect(answers).toEqual(texts.map((text) => `sizes.x ${text}`));
+    const answers = await Promise.all(
+      texts.map((text) => ask(gateway, "agents.call.sizes.x", text)),
+    );
+    expect(answers).toEqual(texts.map((text) => `agents.call.sizes.x ${text}`));
     expect(seen).toEqual(texts);
-    expect(gateway.published.filter((subject) => subject === "sizes.x")).toHaveLength(2);
+    expect(gateway.published.filter((subject) => subject === "agents.call.sizes.x")).toHaveLength(
+      2,
+    );
     await close();
   });
 
   test("once the listener has ended nothing is delivered, and another that listens then is found", async () => {
     const [host, next, gateway] = [await open(), await open(), await open()];
-    const { seen, close } = await echo(host, "ended.>");
-    await introduce(gateway, "ended.x");
+    const { seen, close } = await echo(host, "agents.call.ended.>");
+    await introduce(gateway, "agents.call.ended.x");
     await close();
     seen.length = 0;
-    expect(await Promise.all(["a", "b"].map((text) => ask(gateway, "ended.x", text)))).toEqual([
-      "NoResponders",
-      "NoResponders",
-    ]);
-    const second = await echo(next, "ended.>", "next: ");
-    expect(await ask(gateway, "ended.x", "c")).toBe("next: ended.x c");
+    expect(
+      await Promise.all(["a", "b"].map((text) => ask(gateway, "agents.call.ended.x", text))),
+    ).toEqual(["NoResponders", "NoResponders"]);
+    const second = await echo(next, "agents.call.ended.>", "next: ");
+    expect(await ask(gateway, "agents.call.ended.x", "c")).toBe("next: agents.call.ended.x c");
     expect(seen).toEqual([]);
     await second.close();
   });
 
   test("a missing process: its batches arrive nowhere, and each request fails at once", async () => {
     const [host, next, gateway] = [await open(), await open(), await open()];
-    await echo(host, "gone.>");
-    await echo(host, "gone-too.>");
-    await introduce(gateway, "gone.x");
-    await introduce(gateway, "gone-too.x");
+    await echo(host, "agents.call.gone.>");
+    await echo(host, "agents.call.gone-too.>");
+    await introduce(gateway, "agents.call.gone.x");
+    await introduce(gateway, "agents.call.gone-too.x");
     await host.connection.close();
     await pollUntil("the broker knows", async () => {
-      const answer = await ask(next, "gone.x", "x", 200);
+      const answer = await ask(next, "agents.call.gone.x", "x", 200);
       return answer === "NoResponders" || { done: false, saw: answer };
     });
-    expect(await Promise.all(numbers(30).map((n) => ask(gateway, "gone.x", n)))).toEqual(
-      numbers(30).map(() => "NoResponders"),
+    expect(
+      await Promise.all(numbers(30).map((n) => ask(gateway, "agents.call.gone.x", n))),
+    ).toEqual(numbers(30).map(() => "NoResponders"));
+    await echo(next, "agents.call.gone-too.>", "next: ");
+    expect(await ask(gateway, "agents.call.gone-too.x", "a")).toBe(
+      "next: agents.call.gone-too.x a",
     );
-    await echo(next, "gone-too.>", "next: ");
-    expect(await ask(gateway, "gone-too.x", "a")).toBe("next: gone-too.x a");
   });
 
   test("a process that ends leaves no request waiting", async () => {
     const gateway = await open();
     for (let round = 0; round < 3; round++) {
       const host = await open();
-      const { close } = await echo(host, "leaves.>");
-      await introduce(gateway, "leaves.x");
+      const { close } = await echo(host, "agents.call.leaves.>");
+      await introduce(gateway, "agents.call.leaves.x");
       await close();
-      const answers = numbers(3).map((text) => ask(gateway, "leaves.x", text, 2_000));
+      const answers = numbers(3).map((text) => ask(gateway, "agents.call.leaves.x", text, 2_000));
       // It is written, and not yet read.
       await new Promise(setImmediate);
       const isGone = host.connection.close();
@@ -157,7 +167,7 @@ describe("batches of requests", () => {
 
   test("a process that does not answer, or may be a new one, is not asked singly again", async () => {
     const [frozen, owner, gateway] = [await open(), await open(), await open()];
-    for (const pattern of ["late.>", "lost.>"]) {
+    for (const pattern of ["agents.call.late.>", "agents.call.lost.>"]) {
       const subject = pattern.replace(">", "x");
       const lost = new AbortController();
       await echo(frozen, pattern, "former: ");
@@ -165,7 +175,8 @@ describe("batches of requests", () => {
       // Both listen now, as a former owner does that does not know it yet: by itself, a request
       // reaches both.
       const { seen, close } = await echo(owner, pattern);
-      if (pattern === "late.>") expect(await ask(gateway, subject, "silent", 100)).toBe("TimedOut");
+      if (pattern === "agents.call.late.>")
+        expect(await ask(gateway, subject, "silent", 100)).toBe("TimedOut");
       else lost.abort();
       expect(seen).toEqual([]);
       await ask(gateway, subject, "b");
@@ -176,13 +187,16 @@ describe("batches of requests", () => {
 
   test("what is asked once the signal has fired does not overtake what was asked before", async () => {
     const [host, gateway] = [await open(), await open()];
-    const { seen, close } = await echo(host, "order.>");
+    const { seen, close } = await echo(host, "agents.call.order.>");
     const lost = new AbortController();
-    await introduce(gateway, "order.x", lost.signal);
+    await introduce(gateway, "agents.call.order.x", lost.signal);
     seen.length = 0;
-    const first = [ask(gateway, "order.x", "a"), ask(gateway, "order.x", "b")];
+    const first = [
+      ask(gateway, "agents.call.order.x", "a"),
+      ask(gateway, "agents.call.order.x", "b"),
+    ];
     lost.abort();
-    await Promise.all([...first, ask(gateway, "order.x", "c")]);
+    await Promise.all([...first, ask(gateway, "agents.call.order.x", "c")]);
     expect(seen).toEqual(["a", "b", "c"]);
     await close();
   });
@@ -209,36 +223,65 @@ describe("batches of requests", () => {
     const [older, gateway] = [await open(), await open()];
     const { client } = older.connection;
     let address = "";
-    client.subscribe("older.x", {
+    client.subscribe("agents.call.older.x", {
       callback: (_error, message) => {
         address = message.reply!.slice(0, message.reply!.lastIndexOf("."));
         message.respond(message.data);
       },
     });
     await older.connection.client.flush();
-    await ask(gateway, "older.x", "x");
+    await ask(gateway, "agents.call.older.x", "x");
     gateway.published.length = 0;
-    const offer = { kind: Kind.Offer, id: 0, subject: "older.x", data: bytes("") };
+    const offer = { kind: Kind.Offer, id: 0, subject: "agents.call.older.x", data: bytes("") };
     const batch = encodeBatch([offer], entryBytesMax(offer.subject, offer.data));
     client.publish(`${address}.-`, batch, { reply: `${older.connection.newAnswerInbox()}.-` });
     await older.connection.client.flush();
-    for (const text of ["a", "b"]) expect(await ask(gateway, "older.x", text)).toBe(text);
-    expect(gateway.published).toEqual(["older.x", "older.x"]);
+    for (const text of ["a", "b"])
+      expect(await ask(gateway, "agents.call.older.x", text)).toBe(text);
+    expect(gateway.published).toEqual(["agents.call.older.x", "agents.call.older.x"]);
+  });
+
+  test("carry only calls: a batch passes by the broker's permissions for the subjects in it", async () => {
+    const [gateway, host] = [await open(), await open()];
+    const { seen } = await echo(host, "agents.process.>");
+    const { client } = gateway.connection;
+    const addresses: string[] = [];
+    // The host learns the address of a process that calls it, and the other way round.
+    const mine = "agents.answer.gateway.thief";
+    const kinds: number[] = [];
+    client.subscribe(`${mine}.*`, {
+      callback: (_error, { data, reply, subject }) => {
+        addresses.push(reply!.slice(0, reply!.lastIndexOf(".")));
+        if (subject.endsWith(".-"))
+          readBatch(new Uint8Array(data), ({ kind }) => void kinds.push(kind));
+      },
+    });
+    await echo(host, "agents.call.1.>");
+    await client.flush();
+    for (let n = 0; n < 20; n++)
+      client.publish("agents.call.1.A.a", bytes("silent"), { reply: `${mine}.${n}` });
+    await pollUntil("the offer of batches", () => kinds.includes(Kind.Offer));
+    seen.length = 0;
+    const request = { kind: Kind.Request, id: 1, subject: "agents.process.p1", data: bytes("x") };
+    const batch = encodeBatch([request], entryBytesMax(request.subject, request.data));
+    client.publish(`${addresses.at(-1)}.-`, batch, { reply: `${mine}.-` });
+    await pollUntil("the refusal", () => kinds.includes(Kind.NoListener));
+    expect(seen).toEqual([]);
   });
 
   test("after the connection was lost they are learned again", async () => {
     const [host, gateway] = [await open(), await open()];
-    const { close } = await echo(host, "again.>");
-    await introduce(gateway, "again.x");
+    const { close } = await echo(host, "agents.call.again.>");
+    await introduce(gateway, "agents.call.again.x");
     const isBack = new Promise<void>((resolve) =>
       gateway.connection.onChange((up) => up && resolve()),
     );
     await gateway.connection.client.reconnect();
     await isBack;
     gateway.published.length = 0;
-    expect(await ask(gateway, "again.x", "a")).toBe("again.x a");
-    expect(gateway.published).toEqual(["again.x"]);
-    await introduce(gateway, "again.x");
+    expect(await ask(gateway, "agents.call.again.x", "a")).toBe("agents.call.again.x a");
+    expect(gateway.published).toEqual(["agents.call.again.x"]);
+    await introduce(gateway, "agents.call.again.x");
     await close();
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Which subjects a host answers a durable input on: its envelope names one, and strangers' logins
- * write envelopes.
+ * Which subjects a host answers on. The envelope of a durable input names one, and so does a
+ * request; strangers' logins write both.
  */
 import { expect, it } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
@@ -22,4 +22,20 @@ it.each([
   "",
 ])("answers of inputs are not sent to %s", (subject) => {
   expect(subjects.isGatewayReply(subject)).toBe(false);
+});
+
+it.each(["agents.answer.host.token.1", "agents.answer.gateway.token.-", "_INBOX.abc.1"])(
+  "requests may be answered at %s",
+  (subject) => expect(subjects.isAnswerAddress(subject)).toBe(true),
+);
+
+it.each([
+  "agents.journal.RepoAgent.acme",
+  "agents.answers",
+  "other.answer.host.token.1",
+  "$JS.API.STREAM.PURGE.OBJ_agents_BLOBS",
+  "$KV.agents_LEASES.shard.1",
+  "",
+])("requests are not answered at %s", (subject) => {
+  expect(subjects.isAnswerAddress(subject)).toBe(false);
 });
