@@ -61,6 +61,7 @@ export class McpServer {
   private auth: OAuthProvider | undefined;
   private readonly attempt = new SharedRun<McpConnectionResult>();
   private readonly discovery = new SharedRun<McpDiscoverResult>();
+  private readonly renewal = new SharedRun<void>();
   /** Rule 5. */
   private readonly retired = new Set<McpConnection>();
   /** Fires when the current attempt or connection is given up (rule 2). */
@@ -223,8 +224,15 @@ export class McpServer {
       headers: transport.headers ?? {},
       skipIssuerMetadataValidation: transport.skipIssuerMetadataValidation ?? false,
       auth,
+      renewing: (renew: () => Promise<void>) => this.renewal.join(() => this.background(renew)),
       signal,
     };
+  }
+
+  /** Rule 3. The agent stays in memory meanwhile. */
+  private background<A>(work: () => Promise<A>): Promise<A> {
+    const release = this.host.runtime.keepAlive();
+    return this.host.runtime.inBackground(work).finally(release);
   }
 
   /**
