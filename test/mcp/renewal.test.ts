@@ -46,4 +46,18 @@ describe("an expired access token", () => {
     expect(await stateOf(socket)).toBe("authenticating");
     expect(await tokensOf(socket)).toBe(0);
   });
+
+  test("stays when its authorization server can't answer for a moment", async () => {
+    const { socket } = await consented("outage");
+    for (const status of [503, 429]) {
+      provider.access.clear();
+      provider.outage = status;
+      const [failed] = await rpc<string[]>(socket, "calls", "secrets", ["secret"]);
+      expect(failed).toMatch(/can't renew it at the moment/);
+      expect(await stateOf(socket)).toBe("ready");
+      provider.outage = 0;
+      expect(await rpc(socket, "calls", "secrets", ["secret"])).toEqual(["42"]);
+    }
+    expect(await stateOf(socket)).toBe("ready");
+  });
 });
