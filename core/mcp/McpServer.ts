@@ -58,6 +58,7 @@ export class McpServer {
   exchanging = false;
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
+  /** The provider of the present attempt or connection. */
   private auth: OAuthProvider | undefined;
   private readonly attempt = new SharedRun<McpConnectionResult>();
   private readonly discovery = new SharedRun<McpDiscoverResult>();
@@ -207,12 +208,12 @@ export class McpServer {
     return closing;
   }
 
-  /** The provider that the connection uses, or will. */
+  /** A provider of what is stored for it; the connection has one of its own (`auth`). */
   provider(): OAuthProvider {
     const provider = this.host.providerOf(this.row);
     provider.serverId = this.id;
     provider.clientId = this.row.client_id ?? undefined;
-    return (this.auth = provider);
+    return provider;
   }
 
   /** How to reach it; `signal` aborts the attempt. */
@@ -286,7 +287,7 @@ export class McpServer {
     let result: McpConnectResult;
     let auth: OAuthProvider | undefined;
     try {
-      auth = this.provider();
+      auth = this.auth = this.provider();
       result = await this.open(auth, signal, life);
     } catch (error) {
       result = { _tag: "Failed", message: errorText(error) };

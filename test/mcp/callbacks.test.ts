@@ -1,0 +1,33 @@
+/** Callbacks that come twice, or from strangers: what they change, and where they lead. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { rpc } from "./kit.ts";
+import { get, ready, useOAuth, type Servers } from "./oauthKit.ts";
+
+const oauth = useOAuth();
+const { add, consented, open } = oauth;
+let server: ReturnType<typeof oauth.server>;
+beforeAll(() => void (server = oauth.server()));
+
+const stateOf = async (socket: Parameters<typeof rpc>[0]) =>
+  (await rpc<Servers>(socket, "servers")).servers["secrets"]!.state;
+
+describe("a callback of an authorized server", () => {
+  test.each([
+    ["that is repeated", (callback: string) => callback],
+    ["of a stranger", (callback: string) => `${callback.replace(/\?.*/, "")}?state=x.secrets`],
+  ])("%s leaves it able to ask for consent", async (what, made) => {
+    const { socket, callback } = await consented(`able-${what.length}`);
+    await get(made(callback));
+    server.provider.access.clear();
+    server.provider.refresh.clear();
+    const [refused] = await rpc<string[]>(socket, "calls", "secrets", ["secret"]);
+    expect(refused).toMatch(/Unauthorized/);
+    const { servers } = await rpc<Servers>(socket, "servers");
+    expect(servers["secrets"]).toMatchObject({
+      state: "authenticating",
+      auth_url: expect.stringMatching(/^http/) as string,
+    });
+    await get(await server.consent(servers["secrets"]!.auth_url!));
+    expect((await rpc<Servers>(socket, "waited")).servers["secrets"]!.state).toBe("ready");
+  });
+});
