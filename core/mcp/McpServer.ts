@@ -24,7 +24,7 @@ import {
 } from "./McpClients.ts";
 import { readOptions, readRetry, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
 import type { OAuthProvider } from "./OAuthProvider.ts";
-import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
+import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpOAuthCallbackResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { SharedRun } from "./SharedRun.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
@@ -54,8 +54,8 @@ export class McpServer {
   connection: McpConnection | undefined;
   /** Rule 4: its user has consented, and it has not been ready since. */
   consented = false;
-  /** Its user has come back, and the code is being exchanged. */
-  exchanging = false;
+  /** The callbacks that are being handled, by the nonce of their state. */
+  readonly callbacks = new Map<string, Promise<McpOAuthCallbackResult>>();
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
   /** The provider of the present attempt or connection. */

@@ -30,4 +30,29 @@ describe("a callback of an authorized server", () => {
     await get(await server.consent(servers["secrets"]!.auth_url!));
     expect((await rpc<Servers>(socket, "waited")).servers["secrets"]!.state).toBe("ready");
   });
+
+  test("that can't be verified does not connect it", async () => {
+    const { socket, callback } = await consented("closed");
+    await rpc(socket, "closeIt");
+    await get(`${callback.replace(/\?.*/, "")}?state=bogus.secrets&code=evil`);
+    expect(await stateOf(socket)).toBe("not-connected");
+  });
+});
+
+test("a callback that is repeated while its code is exchanged has the answer of the first", async () => {
+  const socket = await open("repeated");
+  await rpc(socket, "redirects", { successRedirect: "/done", errorRedirect: "/failed" });
+  const callback = await server.consent((await add(socket)).authUrl);
+  const { exchanged, release } = server.provider.hold();
+  const { exchanges } = server.provider;
+  const first = get(callback);
+  await exchanged;
+  const second = get(callback);
+  // Both have reached the agent: this call comes after them.
+  expect(await stateOf(socket)).toBe("authenticating");
+  release();
+  for (const answer of await Promise.all([first, second]))
+    expect(new URL(answer.location!).pathname).toBe("/done");
+  expect(server.provider.exchanges).toBe(exchanges + 1);
+  await ready(socket);
 });
