@@ -22,12 +22,16 @@ import type {
   McpToolResult,
 } from "./McpClients.ts";
 import { DISCOVER_TIMEOUT_MS, McpServer, type McpServerHost } from "./McpServer.ts";
-import type { McpConnectionResult, McpDiscoverResult } from "./McpServerState.ts";
+import type {
+  McpConnectionResult,
+  McpDiscoverResult,
+  McpOAuthCallbackResult,
+} from "./McpServerState.ts";
 import { storedOptions, type McpServerOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
 import { McpOffers, type McpServerFilter, type Of } from "./McpOffers.ts";
 import { McpRequests, type Asks } from "./McpRequests.ts";
 import { checkServerId } from "./normalizeServerId.ts";
-import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
+import { answerCallback, handleCallback, serverOfCallback, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
 import type { McpTransportOptions, RegisterServerOptions } from "./McpServerOptions.ts";
 import { forgetOAuth, moveOAuth, type OAuthProvider } from "./OAuthProvider.ts";
 import { settlesWithin } from "../time/settlesWithin.ts";
@@ -286,10 +290,7 @@ export class MCPClientManager extends McpOffers {
     if (server === undefined)
       throw new Error("Not an OAuth callback of this agent's servers: check isCallbackRequest");
     const { runtime, clients } = this.parts;
-    const result = await handleCallback(request, server, { runtime, clients });
-    if (result.authSuccess && server.state !== "ready" && server.state !== "discovering")
-      void this.begin(server);
-    return result;
+    return handleCallback(request, server, { runtime, clients, begin: (one) => void this.begin(one) }); // prettier-ignore
   }
   /** The answer to a callback; undefined for any other request. */
   async intercept(request: Request): Promise<Response | undefined> {

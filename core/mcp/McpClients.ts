@@ -138,6 +138,8 @@ export interface McpTarget {
   readonly headers: Readonly<Record<string, string>>;
   readonly skipIssuerMetadataValidation: boolean;
   readonly auth: OAuthProvider;
+  /** Runs `renew` as the server's only renewal of tokens, or joins the one that runs. */
+  readonly renewing: (renew: () => Promise<void>) => Promise<void>;
   /** Fires when the caller no longer waits. */
   readonly signal: AbortSignal;
 }

@@ -24,7 +24,7 @@ import {
 } from "./McpClients.ts";
 import { readOptions, readRetry, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
 import type { OAuthProvider } from "./OAuthProvider.ts";
-import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
+import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpOAuthCallbackResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { SharedRun } from "./SharedRun.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
@@ -54,13 +54,15 @@ export class McpServer {
   connection: McpConnection | undefined;
   /** Rule 4: its user has consented, and it has not been ready since. */
   consented = false;
-  /** Its user has come back, and the code is being exchanged. */
-  exchanging = false;
+  /** The callbacks that are being handled, by the nonce of their state. */
+  readonly callbacks = new Map<string, Promise<McpOAuthCallbackResult>>();
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
+  /** The provider of the present attempt or connection. */
   private auth: OAuthProvider | undefined;
   private readonly attempt = new SharedRun<McpConnectionResult>();
   private readonly discovery = new SharedRun<McpDiscoverResult>();
+  private readonly renewal = new SharedRun<void>();
   /** Rule 5. */
   private readonly retired = new Set<McpConnection>();
   /** Fires when the current attempt or connection is given up (rule 2). */
@@ -206,12 +208,12 @@ export class McpServer {
     return closing;
   }
 
-  /** The provider that the connection uses, or will. */
+  /** A provider of what is stored for it; the connection has one of its own (`auth`). */
   provider(): OAuthProvider {
     const provider = this.host.providerOf(this.row);
     provider.serverId = this.id;
     provider.clientId = this.row.client_id ?? undefined;
-    return (this.auth = provider);
+    return provider;
   }
 
   /** How to reach it; `signal` aborts the attempt. */
@@ -223,8 +225,15 @@ export class McpServer {
       headers: transport.headers ?? {},
       skipIssuerMetadataValidation: transport.skipIssuerMetadataValidation ?? false,
       auth,
+      renewing: (renew: () => Promise<void>) => this.renewal.join(() => this.background(renew)),
       signal,
     };
+  }
+
+  /** Rule 3. The agent stays in memory meanwhile. */
+  private background<A>(work: () => Promise<A>): Promise<A> {
+    const release = this.host.runtime.keepAlive();
+    return this.host.runtime.inBackground(work).finally(release);
   }
 
   /**
@@ -278,7 +287,7 @@ export class McpServer {
     let result: McpConnectResult;
     let auth: OAuthProvider | undefined;
     try {
-      auth = this.provider();
+      auth = this.auth = this.provider();
       result = await this.open(auth, signal, life);
     } catch (error) {
       result = { _tag: "Failed", message: errorText(error) };

@@ -21,6 +21,11 @@ export interface McpDiscoverResult {
   readonly error?: string;
 }
 
+/** `authError` may be text of an attacker: escape it for display. */
+export type McpOAuthCallbackResult =
+  | { readonly serverId: string; readonly authSuccess: true; readonly authError?: undefined }
+  | { readonly serverId?: string; readonly authSuccess: false; readonly authError: string };
+
 /** Why a server that requires authorization could not ask its user. */
 export const whyRefused = (auth: OAuthProvider | undefined): string =>
   auth?.redirectUrl === undefined

@@ -4,8 +4,8 @@
  *
  * 1. The state is checked, then consumed and that is stored, and then the code is exchanged. A
  *    callback that can't be verified changes nothing, and one that is seen twice is exchanged once.
- * 2. A callback whose state was used up by one that succeeded is answered as a success, because
- *    browsers repeat requests.
+ * 2. A callback that is repeated, as browsers do, has the answer of the first while that is
+ *    exchanged. Later, any callback of an authorized server is answered as a success.
  * 3. A user is not sent to an authorization whose state is no longer valid: its callback would
  *    change nothing.
  */
@@ -13,17 +13,13 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
+import type { McpOAuthCallbackResult } from "./McpServerState.ts";
 import { parseState, type OAuthProvider } from "./OAuthProvider.ts";
 import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
 /** A user waits for it, in front of an empty page. */
 const EXCHANGE_TIMEOUT_MS = 20_000;
 const FOUND = 302;
-
-/** `authError` may be text of an attacker: escape it for display. */
-export type McpOAuthCallbackResult =
-  | { readonly serverId: string; readonly authSuccess: true; readonly authError?: undefined }
-  | { readonly serverId?: string; readonly authSuccess: false; readonly authError: string };
 
 export interface OAuthCallbackConfig {
   readonly successRedirect?: string;
@@ -63,42 +59,51 @@ export async function pendingAuthUrl(server: McpServer): Promise<string | undefi
   if (state === null) return authUrl;
   const { valid } = await server.provider().checkState(state); // rule 3
   // The state of a callback that is being handled is used up.
-  return valid || server.exchanging ? authUrl : undefined;
+  return valid || server.callbacks.has(parseState(state)?.nonce ?? "") ? authUrl : undefined;
 }
 
 interface CallbackParts {
   readonly runtime: Pick<AgentWork, "flush" | "inBackground">;
   readonly clients: McpClientsShape;
+  /** Connects, once there are tokens. */
+  readonly begin: (server: McpServer) => void;
 }
 
-export async function handleCallback(
+/** Callbacks with one state share what becomes of the first, while that is handled (rule 2). */
+export function handleCallback(
   request: Request,
   server: McpServer,
   parts: CallbackParts,
 ): Promise<McpOAuthCallbackResult> {
   const params = new URL(request.url).searchParams;
+  const { nonce } = parseState(params.get("state"))!;
+  const running = server.callbacks.get(nonce);
+  if (running !== undefined) return running;
+  const handled = handle(params, server, parts).finally(() => server.callbacks.delete(nonce));
+  server.callbacks.set(nonce, handled);
+  return handled;
+}
+
+async function handle(
+  params: URLSearchParams,
+  server: McpServer,
+  parts: CallbackParts,
+): Promise<McpOAuthCallbackResult> {
   const serverId = server.id;
   const provider = server.provider();
   const check = await provider.checkState(params.get("state") ?? "");
-  if (!check.valid) {
-    const done = server.connection !== undefined || (await isAuthorized(server));
-    return done
-      ? { serverId, authSuccess: true } // rule 2
-      : { serverId, authSuccess: false, authError: check.error };
-  }
-  server.exchanging = true;
-  try {
-    return await exchange(params, server, { ...parts, provider });
-  } finally {
-    server.exchanging = false;
-  }
+  if (check.valid) return exchange(params, server, { ...parts, provider });
+  const done = server.connection !== undefined || (await isAuthorized(server));
+  return done
+    ? { serverId, authSuccess: true } // rule 2
+    : { serverId, authSuccess: false, authError: check.error };
 }
 
 /** Uses up the state of a callback, which has been checked, and exchanges its code. */
 async function exchange(
   params: URLSearchParams,
   server: McpServer,
-  { runtime, clients, provider }: CallbackParts & { readonly provider: OAuthProvider },
+  { runtime, clients, begin, provider }: CallbackParts & { readonly provider: OAuthProvider },
 ): Promise<McpOAuthCallbackResult> {
   const serverId = server.id;
   await provider.consumeState(params.get("state") ?? "");
@@ -125,6 +130,7 @@ async function exchange(
   server.storeAuth(null, provider.clientId ?? null);
   await runtime.flush();
   server.become("connecting");
+  begin(server);
   return { serverId, authSuccess: true };
 }
 

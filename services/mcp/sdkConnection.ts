@@ -35,7 +35,8 @@ import {
   type McpTarget,
   type McpToolResult,
 } from "../../core/mcp/McpClients.ts";
-import { REQUEST_LIFE_MS, type GuardedFetch, type Wire } from "./guardedFetch.ts";
+import { REQUEST_LIFE_MS, type FetchLike, type GuardedFetch, type Wire } from "./guardedFetch.ts";
+import { renewedFetch } from "./sdkRenewal.ts";
 import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport;
@@ -73,8 +74,9 @@ type Attempt = McpConnectResult | { readonly _tag: "NotStreamable" };
 async function connectBy(
   type: TransportType,
   options: McpConnectOptions,
-  { open, unreachable }: Wire,
+  wire: Wire,
 ): Promise<Attempt> {
+  const { open, unreachable } = wire;
   let brokenBy: string | undefined;
   let live = false;
   let ended = false;
@@ -87,7 +89,7 @@ async function connectBy(
     if (live) options.onClosed(message);
   };
   const guarded = open(options.url, lost);
-  const transport = makeTransport(type, options, guarded);
+  const transport = makeTransport(type, options, renewedFetch(options, guarded.fetch, wire));
   const client = makeClient(options);
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
   client.onerror = (error) => {
@@ -131,7 +133,7 @@ export async function finishAuth(
   { open, unreachable }: Wire,
 ): Promise<McpAuthResult> {
   const guarded = open(target.url, () => undefined);
-  const transport = makeTransport(target.transport === "sse" ? "sse" : "streamable-http", target, guarded); // prettier-ignore
+  const transport = makeTransport(target.transport === "sse" ? "sse" : "streamable-http", target, guarded.fetch); // prettier-ignore
   const cut = new Promise<never>(
     (_resolve, reject) =>
     target.signal.addEventListener("abort", () => reject(new Error("The authorization server did not answer in time")), { once: true }), // prettier-ignore
@@ -162,7 +164,7 @@ const OAUTH_CODE = /^[a-z_]{1,40}$/;
  * The stream of a session that has no token is refused with 405 in place of 401: without it, not
  * with an authorization of its own, which would spoil the one that the next request begins.
  */
-function withoutConsent(fetch: GuardedFetch["fetch"]): GuardedFetch["fetch"] {
+function withoutConsent(fetch: FetchLike): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
     const headers = new Headers(init?.headers);
@@ -173,10 +175,10 @@ function withoutConsent(fetch: GuardedFetch["fetch"]): GuardedFetch["fetch"] {
   };
 }
 
-function makeTransport(type: TransportType, target: McpTarget, guarded: GuardedFetch): Transport {
+function makeTransport(type: TransportType, target: McpTarget, fetch: FetchLike): Transport {
   const { auth, headers, skipIssuerMetadataValidation } = target;
   const options = {
-    fetch: type === "sse" ? guarded.fetch : withoutConsent(guarded.fetch),
+    fetch: type === "sse" ? fetch : withoutConsent(fetch),
     requestInit: { headers: { ...headers } },
     skipIssuerMetadataValidation,
     // Without a redirect URL the user cannot return, so no authorization begins. The shapes agree:

@@ -8,15 +8,19 @@
  * 2. The agent stays in memory while a request of its client runs, even one that left.
  * 3. A session keeps the props that it began with, or none. Those of a later request change
  *    nothing, even when they wake the agent.
+ * 4. Only a route begins a session or passes requests on to one: what the module checks in front of
+ *    its route holds for all tools. A socket needs the name of a session that has begun.
  */
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import type { EventStore } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import type { ElicitResult, RequestId } from "@modelcontextprotocol/sdk/types.js";
 import { Agent } from "../../core/agent/Agent.ts";
+import type { ConnectionContext } from "../../core/agent/AgentHooks.ts";
+import type { Connection } from "../../core/connection/Connection.ts";
 import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
 import { noSession } from "./refusals.ts";
-import { serveMcp, type McpRoute, type ServeOptions } from "./serveMcp.ts";
+import { isByRoute, serveMcp, type McpRoute, type ServeOptions } from "./serveMcp.ts";
 import { SseTransport } from "./SseTransport.ts";
 import { WorkerTransport, type TransportState } from "./WorkerTransport.ts";
 
@@ -75,7 +79,15 @@ export abstract class McpAgent<
 
   /** Answers a request of the session's client, which `serve` has passed on. */
   override async onRequest(request: Request): Promise<Response> {
+    if (!isByRoute(request)) return noSession(); // rule 4
     return this.getTransportType() === "sse" ? this.#onSse(request) : this.#onStreamable(request);
+  }
+
+  /** Closes sockets to a session that has not begun (1008). Override it to admit all. */
+  override async onConnect(connection: Connection, _ctx: ConnectionContext): Promise<void> {
+    const hasBegun =
+      this.#sse !== undefined || (await this.ctx.storage.get(SESSION_KEY)) !== undefined;
+    if (!hasBegun) connection.close(1008, "Session not found"); // rule 4
   }
 
   /** From the agent's name. */

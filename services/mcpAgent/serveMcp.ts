@@ -28,6 +28,18 @@ export interface McpRoute {
   fetch(this: void, request: Request, env: object, ctx?: unknown): Promise<Response>;
 }
 
+/**
+ * Marks a request that a route has passed on. Gateways remove headers of this prefix from outside.
+ */
+const BY_ROUTE = "x-agents-mcp-session";
+
+/** Whether a route has passed the request on. Removes the mark. */
+export function isByRoute({ headers }: Request): boolean {
+  const marked = headers.has(BY_ROUTE);
+  headers.delete(BY_ROUTE);
+  return marked;
+}
+
 const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
 /** Ids of sessions are made here, so another text begins no agent. */
 const SESSION_ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
@@ -64,7 +76,9 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
       if (name instanceof Response) return withCors(name, corsOptions);
       const props = authContextOf(ctx)?.props;
       const stub = namespace.getByName(name, props === undefined ? {} : { props });
-      return withCors(await stub.fetch(request), corsOptions);
+      const headers = new Headers(request.headers);
+      headers.set(BY_ROUTE, "1");
+      return withCors(await stub.fetch(request, { headers }), corsOptions);
     },
   };
 }

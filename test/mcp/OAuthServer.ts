@@ -33,7 +33,11 @@ class Provider implements OAuthServerProvider {
   readonly access = new Set<string>();
   readonly refresh = new Set<string>();
   exchanges = 0;
-  private held: { readonly begin: () => void; readonly end: Promise<void> } | undefined;
+  /** Requests for tokens, of either kind. */
+  tokenRequests = 0;
+  /** The status with which the token endpoint answers instead; 0: none. */
+  outage = 0;
+  held: { readonly begin: () => void; readonly end: Promise<void> } | undefined;
   readonly clientsStore = {
     getClient: (id: string) => this.clients.get(id),
     registerClient: (
@@ -93,12 +97,9 @@ class Provider implements OAuthServerProvider {
   }
   /** Exchanges of codes wait for `release`; `exchanged` resolves when one waits. */
   hold() {
-    let begin = (): void => undefined;
-    let release = (): void => undefined;
-    const exchanged = new Promise<void>((resolve) => (begin = resolve));
-    const end = new Promise<void>((resolve) => (release = resolve));
-    this.held = { begin, end };
-    return { exchanged, release };
+    const { began, begun, end, ended } = latch();
+    this.held = { begin: began, end: ended };
+    return { exchanged: begun, release: end };
   }
   private issue(): OAuthTokens {
     const tokens = { access_token: randomUUID(), refresh_token: randomUUID() };
@@ -108,6 +109,17 @@ class Provider implements OAuthServerProvider {
   }
 }
 
+const toolOf = (body: unknown): string =>
+  (body as { readonly params: { readonly name: string } }).params.name;
+
+function latch() {
+  let began = (): void => undefined;
+  let end = (): void => undefined;
+  const begun = new Promise<void>((resolve) => (began = resolve));
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  return { began, begun, end, ended };
+}
+
 export async function startOAuthServer() {
   const app = express();
   const server = createServer(app);
@@ -115,18 +127,25 @@ export async function startOAuthServer() {
   const base = new URL(`http://localhost:${(server.address() as AddressInfo).port}`);
   const url = new URL("/mcp", base);
   const provider = new Provider();
+  app.use("/token", (_request, response, next) => {
+    provider.tokenRequests++;
+    if (provider.outage === 0) return next();
+    response.status(provider.outage).send("try again later");
+  });
   app.use(
     mcpAuthRouter({ provider, issuerUrl: base, resourceServerUrl: url, resourceName: "secrets" }),
   );
   const resourceMetadataUrl = getOAuthProtectedResourceMetadataUrl(url);
-  /** What wants no consent: `initialize` of a server that greets everyone. */
+  /** What wants no consent: `initialize` of a server that greets everyone, or a tool. */
   const open = new Set<string>();
   /** Tokens are refused, too. */
   const demands = { always: false };
+  let slow = latch();
   const consented = requireBearerAuth({ verifier: provider, resourceMetadataUrl });
   app.all("/mcp", express.json(), (request, response, next) => {
     const { method } = (request.body ?? {}) as { readonly method?: string };
     if (method !== undefined && open.has(method)) return next();
+    if (method === "tools/call" && open.has(toolOf(request.body))) return next();
     if (!demands.always || request.headers.authorization === undefined)
       return consented(request, response, next);
     const scope = `Bearer error="insufficient_scope", scope="more", resource_metadata="${resourceMetadataUrl}"`;
@@ -137,6 +156,11 @@ export async function startOAuthServer() {
     mcp.registerTool("secret", { description: "tells it" }, () => ({
       content: [{ type: "text", text: "42" }],
     }));
+    mcp.registerTool("slow", { description: "answers when it may" }, async () => {
+      slow.began();
+      await slow.ended;
+      return { content: [{ type: "text", text: "done" }] };
+    });
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined } as never);
     await mcp.connect(transport as never);
     await transport.handleRequest(request, response, request.body);
@@ -146,6 +170,8 @@ export async function startOAuthServer() {
     provider,
     open,
     demands,
+    /** Calls of `slow` wait for `end`; `begun` resolves when one waits. */
+    hold: () => (slow = latch()),
     /** What a browser does: opens the address, and says where it is sent back to. */
     consent: async (authUrl: string): Promise<string> => {
       const response = await fetch(authUrl, { redirect: "manual" });

@@ -192,9 +192,9 @@ describe("an agent that uses no MCP", () => {
       .filter((path) => path.endsWith(".ts") && !/^mcp(?:Agent|Handler)\//.test(path))
       .map((path) => [path, readFileSync(`services/${path}`, "utf8")] as const);
     const importing = (what: RegExp) => texts.filter(([, text]) => what.test(text)).map(([path]) => path).toSorted(); // prettier-ignore
-    expect(importing(/from "@modelcontextprotocol\//)).toEqual(["mcp/sdkConnection.ts", "mcp/sdkErrors.ts"]); // prettier-ignore
+    expect(importing(/from "@modelcontextprotocol\//)).toEqual(["mcp/sdkConnection.ts", "mcp/sdkErrors.ts", "mcp/sdkRenewal.ts"]); // prettier-ignore
     expect(importing(/from "[./\w]*\/mcp(?:Agent|Handler)\//)).toEqual([]);
-    expect(importing(/from "[./\w]*\/sdk(?:Connection|Errors)\.ts"/)).toEqual(["mcp/sdkConnection.ts"]); // prettier-ignore
+    expect(importing(/from "[./\w]*\/sdk(?:Connection|Errors|Renewal)\.ts"/)).toEqual(["mcp/sdkConnection.ts"]); // prettier-ignore
   });
 });
 

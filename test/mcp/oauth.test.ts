@@ -2,90 +2,29 @@
  * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is
  * kept, states that work once and for ten minutes, and callbacks that prove nothing.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { callable } from "agents";
+import { beforeAll, describe, expect, test } from "vitest";
 import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 import type { AgentStorage } from "../../core/database/AgentStorage.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { TestSocket, useSystems, type System } from "../system/kit.ts";
+import type { TestSocket } from "../system/kit.ts";
 import { startOAuthServer } from "./OAuthServer.ts";
 import { rpc, untilMcp } from "./kit.ts";
-import { ToolAgent } from "./toolModule.ts";
+import { get, ready, useOAuth, type Added } from "./oauthKit.ts";
+import type { ToolAgent } from "./toolModule.ts";
 
-class OAuthAgent extends ToolAgent {
-  static override options = { hibernateAfterSeconds: 30 };
-  override onRequest() {
-    return new Response("onRequest");
-  }
-  @callable()
-  redirects(config: { successRedirect?: string; errorRedirect?: string }) {
-    this.mcp.configureOAuthCallback(config);
-  }
-  @callable()
-  abort() {
-    this.ctx.abort("asked for");
-  }
-  /** As if that many seconds had passed since the authorizations began. */
-  @callable()
-  async age(seconds: number) {
-    const { storage } = this.ctx;
-    for (const [key, value] of await storage.list<{ createdMs: number }>())
-      if (key.includes("/state/"))
-        await storage.put(key, { ...value, createdMs: value.createdMs - seconds * 1000 });
-  }
-  @callable()
-  async register(url: string, callbackUrl: string) {
-    await this.mcp.registerServer("secrets", { url, name: "Secrets", callbackUrl });
-    return this.mcp.connectToServer("secrets");
-  }
-  /** Calls a method of a sub-agent. */
-  @callable()
-  async below(method: "add" | "keys" | "remove" | "servers", ...args: unknown[]) {
-    const child = await this.subAgent(Child, "kid");
-    return (child[method] as (...given: unknown[]) => unknown)(...args);
-  }
-}
-class Child extends ToolAgent {}
-
-const systems = useSystems();
-let system: System;
-let server: Awaited<ReturnType<typeof startOAuthServer>>;
-beforeAll(async () => {
-  [system, server] = await Promise.all([
-    systems.start({ agents: { OAuthAgent, Child } }),
-    startOAuthServer(),
-  ]);
-});
-afterEach(() => {
-  server.open.clear();
-  server.demands.always = false;
-});
-afterAll(async () => {
-  await server?.stop();
+const oauth = useOAuth();
+const { open, add } = oauth;
+let server: ReturnType<typeof oauth.server>;
+let system: { readonly url: string };
+beforeAll(() => {
+  server = oauth.server();
+  system = { url: oauth.url() };
 });
 
-const open = (name: string) => TestSocket.open(`${system.url}/agents/o-auth-agent/${name}`);
-const get = async (url: string) => {
-  const response = await fetch(url, { redirect: "manual" });
-  return {
-    status: response.status,
-    location: response.headers.get("location"),
-    text: await response.text(),
-  };
-};
 /** Nobody is left to answer it. */
 const abort = (socket: TestSocket) =>
   socket.send({ type: "rpc", id: "abort", method: "abort", args: [] });
-interface Added {
-  readonly id: string;
-  readonly state: string;
-  readonly authUrl: string;
-}
-const add = (socket: TestSocket) =>
-  rpc<Added>(socket, "add", "Secrets", server.url, { id: "secrets" });
-const ready = (socket: TestSocket) =>
-  untilMcp(socket, "it is ready", ({ servers }) => servers["secrets"]?.state === "ready");
 
 describe("a server that requires OAuth", () => {
   test("is authenticating, with its authorization URL; after the callback its tools are available", async () => {
@@ -108,7 +47,7 @@ describe("a server that requires OAuth", () => {
     const callback = await server.consent(added.authUrl);
     expect(await get(callback)).toMatchObject({ status: 302, location: `${system.url}/` });
     const mcp = await ready(socket);
-    expect(mcp.tools.map(({ name }) => name)).toEqual(["secret"]);
+    expect(mcp.tools.map(({ name }) => name)).toEqual(["secret", "slow"]);
     expect(mcp.servers["secrets"]).toMatchObject({ auth_url: null, instructions: "Ask me." });
     const result = await rpc<{ content: unknown[] }>(socket, "call", "secrets", "secret", {});
     expect(result.content).toEqual([{ type: "text", text: "42" }]);
@@ -141,7 +80,7 @@ describe("a server that requires OAuth", () => {
       authUrl: expect.stringMatching(/^http/),
     });
     await get(await server.consent(added.authUrl));
-    expect((await ready(socket)).tools.map(({ name }) => name)).toEqual(["secret"]);
+    expect((await ready(socket)).tools.map(({ name }) => name)).toEqual(["secret", "slow"]);
   });
 
   test("asks its user for an additional scope in mid-session, and fails if it requires consent again at once", async () => {

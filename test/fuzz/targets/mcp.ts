@@ -49,6 +49,7 @@ async function open() {
         headers: {},
         skipIssuerMetadataValidation: false,
         auth: { redirectUrl: undefined } as never,
+        renewing: (renew) => renew(),
         signal: AbortSignal.timeout(TIMEOUT_MS),
         client: { name: "fuzz", version: "1" },
         capabilities: {},
