@@ -12,7 +12,7 @@
  * 4. If states carry their journal sequence, a state older than the one shown is ignored.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
-import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
+import { AgentConnectionError } from "./AgentConnectionError.ts";
 import { partyAddress } from "./agentAddress.ts";
 import type { AgentClientOptions } from "./AgentClientOptions.ts";
 import type {
@@ -27,12 +27,14 @@ import { callPage } from "./callPage.ts";
 import { randomId, splitCallOptions } from "./callOptions.ts";
 import { KeptPlace, placed, withPlace, type QueryOption } from "./KeptPlace.ts";
 import { DurableRead } from "./DurableRead.ts";
+import { FinalClose } from "./FinalClose.ts";
 import {
   DEFAULT_CALL_TIMEOUT_MS,
   PendingCalls,
   type CallRequest,
   type StreamRequest,
 } from "./PendingCalls.ts";
+import { requireWebSocket } from "./requireWebSocket.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
 
@@ -67,16 +69,17 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   readonly #options: AgentClientOptions<State>;
   readonly #pending = new PendingCalls(this);
+  readonly #finalClose: FinalClose;
   readonly #place: KeptPlace;
   #ready = makeReady();
   #lastIdentity: { readonly name: string; readonly agent: string } | undefined;
   #awaitsState = false;
   #ended = false;
+  /** Set within `reconnect()`, which reconnects after any close code. */
   #reconnecting = false;
   #pausing = false;
   /** Sequence of the state shown, within this connection. */
   #shownSeq: number | undefined;
-  #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
     // PartySocket takes the callback before `this` exists, but only calls it later.
@@ -90,7 +93,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       ...address,
       shouldReconnectOnClose: (event) => closing.shouldReconnect(event),
     });
-    closing.shouldReconnect = (event) => this.#shouldReconnect(event);
+    const finalClose = new FinalClose(this, options);
+    closing.shouldReconnect = (event) => this.#reconnecting || finalClose.mayReconnect(event);
+    this.#finalClose = finalClose;
     this.#options = options;
     this.#place = place;
     this.agent = address.party;
@@ -102,6 +107,11 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.addEventListener("open", () => this.#opened());
     this.addEventListener("message", (event) => this.#received(event));
     this.addEventListener("close", () => this.#closed());
+    this.addEventListener("error", ({ message }) => {
+      if (!finalClose.isLastAttempt(message)) return;
+      super.close();
+      this.#closed();
+    });
   }
 
   /** Always throws: use `agentFetch` for HTTP. */
@@ -345,29 +355,16 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#ready.resolve();
   }
 
-  /** PartySocket calls this on every close, before it schedules the next attempt. */
-  #shouldReconnect(event: CloseEvent): boolean {
-    // `close()` has already decided; `reconnect()` reconnects after any close code.
-    if (!this.shouldReconnect || this.#reconnecting) return this.shouldReconnect;
-    const declined =
-      isTerminalCloseEvent(event) ||
-      this.#options.shouldReconnectOnClose?.(event as never) === false;
-    const spent = this.retryCount >= (this.#options.maxRetries ?? Infinity);
-    if (declined || spent) this.#finalClose = event;
-    return !declined;
-  }
-
   #closed(): void {
-    const event = this.#finalClose;
-    this.#finalClose = undefined;
-    if (event === undefined && (this.shouldReconnect || this.#pausing)) {
+    const facts = this.#finalClose.take();
+    if (facts === undefined && (this.shouldReconnect || this.#pausing)) {
       this.#pending.rejectTransmitted(CLOSED);
       return this.#unready();
     }
-    if (event !== undefined) this.connectionError = new AgentConnectionError(event);
+    const error = facts && new AgentConnectionError(facts);
+    if (error !== undefined) this.connectionError = error;
     this.#end();
-    if (this.connectionError !== null && event !== undefined)
-      this.#options.onConnectionError?.(this.connectionError);
+    if (error !== undefined) this.#options.onConnectionError?.(error);
   }
 
   /** Rule 3. */
@@ -389,12 +386,4 @@ function makeReady(): { readonly promise: Promise<void>; readonly resolve: () =>
   let resolve = (): void => undefined;
   const promise = new Promise<void>((done) => (resolve = done));
   return { promise, resolve };
-}
-
-function requireWebSocket(options: Pick<PartySocketOptions, "WebSocket">): void {
-  if (options.WebSocket === undefined && typeof globalThis.WebSocket === "undefined")
-    throw new TypeError(
-      "AgentClient: this runtime has no global WebSocket (Node has one from version 22): pass an " +
-        "implementation as the option WebSocket, such as the one of the package ws",
-    );
 }
