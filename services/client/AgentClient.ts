@@ -12,7 +12,7 @@
  * 4. If states carry their journal sequence, a state older than the one shown is ignored.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
-import { AgentConnectionError } from "./AgentConnectionError.ts";
+import { AgentConnectionError, type CloseFacts } from "./AgentConnectionError.ts";
 import { partyAddress } from "./agentAddress.ts";
 import type { AgentClientOptions } from "./AgentClientOptions.ts";
 import type {
@@ -34,11 +34,15 @@ import {
   type CallRequest,
   type StreamRequest,
 } from "./PendingCalls.ts";
+import { makeReady } from "./makeReady.ts";
+import { reportIdentityChange, type Identity } from "./identityChange.ts";
+import { isStateFrame, LargestSent } from "./LargestSent.ts";
 import { requireWebSocket } from "./requireWebSocket.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
 
 const CLOSED = "Connection closed";
+const TOO_LARGE = "State update rejected: the message is larger than the server accepts";
 const DISCARDED = "Call discarded: the agent address changed before the request could be sent";
 
 /**
@@ -70,9 +74,10 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   readonly #options: AgentClientOptions<State>;
   readonly #pending = new PendingCalls(this);
   readonly #finalClose: FinalClose;
+  readonly #sent = new LargestSent();
   readonly #place: KeptPlace;
   #ready = makeReady();
-  #lastIdentity: { readonly name: string; readonly agent: string } | undefined;
+  #lastIdentity: Identity | undefined;
   #awaitsState = false;
   #ended = false;
   /** Set within `reconnect()`, which reconnects after any close code. */
@@ -106,7 +111,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.stub = createStubProxy<AgentStub<AgentT>>(call);
     this.addEventListener("open", () => this.#opened());
     this.addEventListener("message", (event) => this.#received(event));
-    this.addEventListener("close", () => this.#closed());
+    this.addEventListener("close", (event) => this.#lost(event));
     this.addEventListener("error", ({ message }) => {
       if (!finalClose.isLastAttempt(message)) return;
       super.close();
@@ -125,6 +130,12 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    */
   get ready(): Promise<void> {
     return this.#ready.promise;
+  }
+
+  /** Sends a message, or keeps it for the next connection. Returns whether it was sent. */
+  override send(message: Parameters<PartySocket["send"]>[0]): boolean {
+    this.#sent.add(message);
+    return super.send(message);
   }
 
   /**
@@ -256,6 +267,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#pending.markTransmitted();
     for (const read of this.#pending.reads()) this.#ask(read);
     this.#shownSeq = undefined;
+    this.#sent.opened();
     this.#place.opened();
     this.#placeUrl();
     if (this.connectionError === null) return;
@@ -337,15 +349,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#awaitsState = stateFollows;
     if (!stateFollows) this.#becomeReady();
     this.changed();
-    if (last !== undefined && (last.name !== name || last.agent !== agent)) {
-      if (this.#options.onIdentityChange !== undefined)
-        callPage(() => this.#options.onIdentityChange?.(last.name, name, last.agent, agent));
-      else
-        console.warn(
-          `AgentClient: reconnected to ${agent} "${name}" instead of ${last.agent} "${last.name}"; ` +
-            "pass onIdentityChange to handle this",
-        );
-    }
+    reportIdentityChange(last, { name, agent }, this.#options);
     this.#options.onIdentity?.(name, agent);
   }
 
@@ -353,6 +357,15 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#awaitsState = false;
     this.identified = true;
     this.#ready.resolve();
+  }
+
+  /** A close event. A message that the server refused as too large is known to be the cause. */
+  #lost(event: CloseFacts): void {
+    const refused = this.#sent.closed(event);
+    if (refused !== undefined) this.#pending.refuse(refused);
+    this.#closed();
+    if (refused !== undefined && isStateFrame(refused))
+      this.#options.onStateUpdateError?.(TOO_LARGE);
   }
 
   #closed(): void {
@@ -380,10 +393,4 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#awaitsState = false;
     this.changed();
   }
-}
-
-function makeReady(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
 }
