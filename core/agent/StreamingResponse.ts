@@ -24,7 +24,10 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     this.#outlet = outlet;
   }
 
-  /** True after `end` or `error`, and once the caller's connection has closed. */
+  /**
+   * True after `end` or `error`, and once the caller's connection has closed or the caller has
+   * cancelled the call.
+   */
   get isClosed(): boolean {
     return this.#ended || !this.#outlet.isOpen();
   }

@@ -295,7 +295,7 @@ async function receive(
   const message = text ? frameText.decode(body) : ownBuffer(body);
   const isPlain = typeof message !== "string" || agent.agent instanceof ObjectActor;
   const frame = isPlain ? ({ _tag: "Message" } as const) : parseClientFrame(message);
-  if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
+  if (frame._tag === "Cancel") return cancelRpc(agent, connection, frame.id);
   if (frame._tag === "TooDeep")
     return connection.close(CLOSE_UNREADABLE, `Nested more than ${FRAME_LEVELS_MAX} levels deep`);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
@@ -327,7 +327,7 @@ async function readStream(
   connection: Connection,
   { id, key, since }: ClientFrame & { _tag: "Stream" },
 ): Promise<void> {
-  if (key === undefined) return agent.keeping.readers.cancel(connection, id);
+  if (key === undefined) return void agent.keeping.readers.cancel(connection, id);
   try {
     const may = await agent.run(turn, () =>
       agent.agent.shouldConnectionReadStream(connection, key),

@@ -42,18 +42,21 @@ async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Pr
 }
 
 /**
- * The abort sources of a connection's running calls, by the calls' ids. A streaming call runs until
- * its stream is ended.
+ * The running calls of a connection, by id, as functions that cancel them. A streaming call runs
+ * until its stream is ended.
  */
-const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
+const running = new WeakMap<Connection, SparseMap<string, () => void>>();
+
+const CANCELLED = "The client has cancelled the call";
 
 /**
- * The client no longer waits for a call: the signal of its turn aborts. Does nothing if the call is
- * over.
+ * The client no longer waits for a call: the signal of its turn aborts, and its stream, also a
+ * durable one, ends for this client. Does nothing if the call is over.
  */
-export function cancelRpc(connection: Connection, id: string): void {
-  const reason = new DOMException("The client has cancelled the call", "AbortError");
-  running.get(connection)?.get(id)?.fire(reason);
+export function cancelRpc(agent: ActiveAgent, connection: Connection, id: string): void {
+  running.get(connection)?.get(id)?.();
+  if (agent.keeping.readers.cancel(connection, id))
+    agent.sockets.sendText(connection, rpcFrame(id, { success: false, error: CANCELLED }));
 }
 
 /** The calls that nobody will answer: they do not run here, and no durable stream answers them. */
@@ -63,10 +66,10 @@ function lostOf(connection: Connection, ids: ReadonlyArray<unknown>): ReadonlyAr
   return ids.filter((id) => typeof id !== "string" || !(calls?.has(id) === true || reads.has(id)));
 }
 
-function runs(connection: Connection, id: string, abort: AbortSource): () => void {
+function runs(connection: Connection, id: string, cancel: () => void): () => void {
   let calls = running.get(connection);
   if (calls === undefined) running.set(connection, (calls = new SparseMap()));
-  const of = calls.set(id, abort);
+  const of = calls.set(id, cancel);
   return () => void of.delete(id);
 }
 
@@ -96,7 +99,12 @@ export async function handleRpcFrame(
   });
   // The client repeats a pending call.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
-  const over = runs(connection, frame.id, turn.abort);
+  let streams = false;
+  const over = runs(connection, frame.id, () => {
+    // First, so that what listens to the signal finds the stream closed.
+    if (streams) stream.error(CANCELLED);
+    turn.abort.fire(new DOMException(CANCELLED, "AbortError"));
+  });
   let isLeftOpen = false;
   try {
     const method = methodOn(agent.agent, name);
@@ -111,7 +119,7 @@ export async function handleRpcFrame(
       reply({ success: true, result, done: true });
       return agent.emit("rpc", { method: name });
     }
-    const streams = metadata.streaming === true;
+    streams = metadata.streaming === true;
     if (streams) agent.emit("rpc", { method: name, streaming: true });
     const args = streams ? [stream, ...frame.args] : frame.args;
     const result = await agent.run(turn, () => method.apply(agent.agent, args));

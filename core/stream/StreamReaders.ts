@@ -111,10 +111,12 @@ export class StreamReaders {
     this.pumpInSlice(reader);
   }
 
-  /** The client has stopped reading. */
-  cancel(connection: Connection, id: string): void {
+  /** The client has stopped reading. Returns false if it did not read under this id. */
+  cancel(connection: Connection, id: string): boolean {
     const reader = this.readers.get(connection)?.get(id);
-    if (reader !== undefined) this.over(reader);
+    if (reader === undefined) return false;
+    this.over(reader);
+    return true;
   }
 
   /** The socket has closed. */

@@ -12,7 +12,7 @@
  * 4. If states carry their journal sequence, a state older than the one shown is ignored.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
-import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
+import { AgentConnectionError, type CloseFacts } from "./AgentConnectionError.ts";
 import { partyAddress } from "./agentAddress.ts";
 import type { AgentClientOptions } from "./AgentClientOptions.ts";
 import type {
@@ -27,16 +27,22 @@ import { callPage } from "./callPage.ts";
 import { randomId, splitCallOptions } from "./callOptions.ts";
 import { KeptPlace, placed, withPlace, type QueryOption } from "./KeptPlace.ts";
 import { DurableRead } from "./DurableRead.ts";
+import { FinalClose } from "./FinalClose.ts";
 import {
   DEFAULT_CALL_TIMEOUT_MS,
   PendingCalls,
   type CallRequest,
   type StreamRequest,
 } from "./PendingCalls.ts";
+import { makeReady } from "./makeReady.ts";
+import { reportIdentityChange, type Identity } from "./identityChange.ts";
+import { isStateFrame, LargestSent } from "./LargestSent.ts";
+import { requireWebSocket } from "./requireWebSocket.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
 
 const CLOSED = "Connection closed";
+const TOO_LARGE = "State update rejected: the message is larger than the server accepts";
 const DISCARDED = "Call discarded: the agent address changed before the request could be sent";
 
 /**
@@ -67,16 +73,18 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   readonly #options: AgentClientOptions<State>;
   readonly #pending = new PendingCalls(this);
+  readonly #finalClose: FinalClose;
+  readonly #sent = new LargestSent();
   readonly #place: KeptPlace;
   #ready = makeReady();
-  #lastIdentity: { readonly name: string; readonly agent: string } | undefined;
+  #lastIdentity: Identity | undefined;
   #awaitsState = false;
   #ended = false;
+  /** Set within `reconnect()`, which reconnects after any close code. */
   #reconnecting = false;
   #pausing = false;
   /** Sequence of the state shown, within this connection. */
   #shownSeq: number | undefined;
-  #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
     // PartySocket takes the callback before `this` exists, but only calls it later.
@@ -90,7 +98,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       ...address,
       shouldReconnectOnClose: (event) => closing.shouldReconnect(event),
     });
-    closing.shouldReconnect = (event) => this.#shouldReconnect(event);
+    const finalClose = new FinalClose(this, options);
+    closing.shouldReconnect = (event) => this.#reconnecting || finalClose.mayReconnect(event);
+    this.#finalClose = finalClose;
     this.#options = options;
     this.#place = place;
     this.agent = address.party;
@@ -101,7 +111,12 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.stub = createStubProxy<AgentStub<AgentT>>(call);
     this.addEventListener("open", () => this.#opened());
     this.addEventListener("message", (event) => this.#received(event));
-    this.addEventListener("close", () => this.#closed());
+    this.addEventListener("close", (event) => this.#lost(event));
+    this.addEventListener("error", ({ message }) => {
+      if (!finalClose.isLastAttempt(message)) return;
+      super.close();
+      this.#closed();
+    });
   }
 
   /** Always throws: use `agentFetch` for HTTP. */
@@ -115,6 +130,12 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    */
   get ready(): Promise<void> {
     return this.#ready.promise;
+  }
+
+  /** Sends a message, or keeps it for the next connection. Returns whether it was sent. */
+  override send(message: Parameters<PartySocket["send"]>[0]): boolean {
+    this.#sent.add(message);
+    return super.send(message);
   }
 
   /**
@@ -246,6 +267,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#pending.markTransmitted();
     for (const read of this.#pending.reads()) this.#ask(read);
     this.#shownSeq = undefined;
+    this.#sent.opened();
     this.#place.opened();
     this.#placeUrl();
     if (this.connectionError === null) return;
@@ -327,15 +349,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#awaitsState = stateFollows;
     if (!stateFollows) this.#becomeReady();
     this.changed();
-    if (last !== undefined && (last.name !== name || last.agent !== agent)) {
-      if (this.#options.onIdentityChange !== undefined)
-        callPage(() => this.#options.onIdentityChange?.(last.name, name, last.agent, agent));
-      else
-        console.warn(
-          `AgentClient: reconnected to ${agent} "${name}" instead of ${last.agent} "${last.name}"; ` +
-            "pass onIdentityChange to handle this",
-        );
-    }
+    reportIdentityChange(last, { name, agent }, this.#options);
     this.#options.onIdentity?.(name, agent);
   }
 
@@ -345,29 +359,25 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#ready.resolve();
   }
 
-  /** PartySocket calls this on every close, before it schedules the next attempt. */
-  #shouldReconnect(event: CloseEvent): boolean {
-    // `close()` has already decided; `reconnect()` reconnects after any close code.
-    if (!this.shouldReconnect || this.#reconnecting) return this.shouldReconnect;
-    const declined =
-      isTerminalCloseEvent(event) ||
-      this.#options.shouldReconnectOnClose?.(event as never) === false;
-    const spent = this.retryCount >= (this.#options.maxRetries ?? Infinity);
-    if (declined || spent) this.#finalClose = event;
-    return !declined;
+  /** A close event. A message that the server refused as too large is known to be the cause. */
+  #lost(event: CloseFacts): void {
+    const refused = this.#sent.closed(event);
+    if (refused !== undefined) this.#pending.refuse(refused);
+    this.#closed();
+    if (refused !== undefined && isStateFrame(refused))
+      this.#options.onStateUpdateError?.(TOO_LARGE);
   }
 
   #closed(): void {
-    const event = this.#finalClose;
-    this.#finalClose = undefined;
-    if (event === undefined && (this.shouldReconnect || this.#pausing)) {
+    const facts = this.#finalClose.take();
+    if (facts === undefined && (this.shouldReconnect || this.#pausing)) {
       this.#pending.rejectTransmitted(CLOSED);
       return this.#unready();
     }
-    if (event !== undefined) this.connectionError = new AgentConnectionError(event);
+    const error = facts && new AgentConnectionError(facts);
+    if (error !== undefined) this.connectionError = error;
     this.#end();
-    if (this.connectionError !== null && event !== undefined)
-      this.#options.onConnectionError?.(this.connectionError);
+    if (error !== undefined) this.#options.onConnectionError?.(error);
   }
 
   /** Rule 3. */
@@ -383,18 +393,4 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#awaitsState = false;
     this.changed();
   }
-}
-
-function makeReady(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
-}
-
-function requireWebSocket(options: Pick<PartySocketOptions, "WebSocket">): void {
-  if (options.WebSocket === undefined && typeof globalThis.WebSocket === "undefined")
-    throw new TypeError(
-      "AgentClient: this runtime has no global WebSocket (Node has one from version 22): pass an " +
-        "implementation as the option WebSocket, such as the one of the package ws",
-    );
 }

@@ -9,7 +9,8 @@ const POLICY_VIOLATION = 1008;
 const APPLICATION_CODE_MIN = 4000;
 const APPLICATION_CODE_MAX = 4999; // the end of that range
 
-type CloseFacts = Pick<CloseEvent, "code" | "reason" | "wasClean">;
+/** The part of a close event that says why a connection ended. */
+export type CloseFacts = Pick<CloseEvent, "code" | "reason" | "wasClean">;
 
 /**
  * The connection closed and will not reconnect: a final close code, a false result of
@@ -17,7 +18,7 @@ type CloseFacts = Pick<CloseEvent, "code" | "reason" | "wasClean">;
  */
 export class AgentConnectionError extends Error {
   override readonly name = "AgentConnectionError";
-  /** The WebSocket close code. */
+  /** The WebSocket close code; 1006 if the server sent none, as when it can't be reached. */
   readonly code: number;
   /** The close reason; may be empty. */
   readonly reason: string;

@@ -41,6 +41,7 @@ type Callbacks = Omit<FollowOptions, "onChunk"> & {
 };
 
 interface PendingCall {
+  readonly method: string;
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: Error) => void;
   readonly stream: Callbacks | undefined;
@@ -150,6 +151,7 @@ export class PendingCalls {
       const hasKey = key !== undefined;
       const repeat = hasKey && setInterval(() => call.book.#askAgain(call), AGAIN_MS);
       const call: PendingCall = {
+        method,
         resolve,
         reject,
         stream,
@@ -266,6 +268,13 @@ export class PendingCalls {
       call.answers = 0;
       if (!outlives(call)) this.#fail(id, new Error(reason));
     }
+  }
+
+  /** Rejects the call with this frame, which is too large for the server and has not run. */
+  refuse(refused: string): void {
+    for (const [id, { transmitted, frame, method }] of this.#calls)
+      if (transmitted && frame?.() === refused)
+        this.#fail(id, new Error(`Connection closed: the call of ${method} is larger than the server accepts`)); // prettier-ignore
   }
 
   rejectAll(reason: string): void {
