@@ -76,7 +76,8 @@ export async function composeRaw({ from, to, raw }: RawEmail, who: string): Prom
 
 /**
  * The received message with added `X-` headers. Its bounces go to the address that the message was
- * sent to.
+ * sent to; a bounce has no sender, forwarded too (RFC 5321, section 6.1), so that nothing bounces
+ * for ever.
  */
 export async function composeForward(
   email: AgentEmail,
@@ -95,7 +96,7 @@ export async function composeForward(
   const all = new Uint8Array(head.length + raw.length);
   all.set(head);
   all.set(raw, head.length);
-  return whole(email.to, address, all);
+  return whole(email.to, address, all, email.from === "" ? "" : email.to);
 }
 
 /**
@@ -121,14 +122,15 @@ export function composeRejection(email: AgentEmail, reason: string): MailDraft |
   return { ...draft, envelope: { from: "", to: [email.from] } };
 }
 
-function whole(from: string, to: string, raw: Uint8Array): MailDraft {
+/** `sender`: the envelope's, empty where nothing is to bounce. */
+function whole(from: string, to: string, raw: Uint8Array, sender = from): MailDraft {
   return {
     from: { address: from },
     to: [{ address: to }],
     subject: "",
     parts: [],
     headers: {},
-    envelope: { from, to: [to] },
+    envelope: { from: sender, to: [to] },
     raw: toBase64(raw),
   };
 }
