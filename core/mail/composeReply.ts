@@ -14,6 +14,7 @@ import {
   type MailDraft,
   type SendingOptions,
 } from "./composeMail.ts";
+import { headerText } from "./mailHead.ts";
 import { whyNoReply } from "./autoReply.ts";
 
 /** What `replyToEmail` sends. */
@@ -50,8 +51,8 @@ export function composeReply(
     {
       from: { address: email.to, name: oneLine(fromName, "fromName", who) },
       to: email.from,
-      // As in the reference, a missing subject becomes the text `null`.
-      subject: options.subject ?? `Re: ${email.headers.get("subject")}`,
+      // As in the reference, an empty subject is none, and a missing one becomes the text `null`.
+      subject: options.subject || `Re: ${headerText(email.headers, "subject")}`,
       text: body,
       inReplyTo: original ?? undefined,
       headers: mergeHeaders(AUTO_REPLIED, agentHeaders, options.headers),
@@ -86,7 +87,7 @@ export async function composeForward(
 ): Promise<MailDraft> {
   const who = "forward";
   const { address } = readAddress(recipient, "the recipient", who);
-  const added = [...(headers ?? [])].map(([name, value]) => {
+  const added = [...new Headers(headers)].map(([name, value]) => {
     if (!/^x-/i.test(name))
       throw new TypeError(`${who}: only X- headers may be added, not ${name}`);
     return `${name}: ${oneLine(value, `the header ${name}`, who)}\r\n`;

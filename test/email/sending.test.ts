@@ -33,7 +33,7 @@ class Writer extends Agent<Env> {
     const binding = {
       send: async (message: unknown) => ({ messageId: `own ${seen.push(message)}` }),
     };
-    return [await this.write({ binding, secret: "k" }), seen];
+    return [await this.write({ binding, secret: "k", inReplyTo: "<first@x>" }), seen];
   }
   async writeAndAbort() {
     await this.write();
