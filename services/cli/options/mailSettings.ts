@@ -1,4 +1,7 @@
-/** Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials. */
+/**
+ * Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials. What
+ * could not serve is refused before anything is started.
+ */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
