@@ -28,7 +28,7 @@ import { ApprovalClosed } from "./approvalErrors.ts";
 import { makeApprovalLink } from "./approvalLink.ts";
 import { checkAnswer, type Answer } from "./checkAnswer.ts";
 
-const APPROVALS_TABLE = "cf_agents_approvals";
+export const APPROVALS_TABLE = "cf_agents_approvals";
 const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
   id TEXT PRIMARY KEY NOT NULL,
   key TEXT UNIQUE,

@@ -35,6 +35,8 @@ import {
 
 const USES = "cf_agents_budget_uses";
 const SPENDS = "cf_agents_budget_spends";
+/** What is spent is not put back with the agent. */
+export const BUDGET_TABLES = [USES, SPENDS];
 const DDL = [
   `CREATE TABLE IF NOT EXISTS ${USES} (
   name TEXT NOT NULL,

@@ -1,7 +1,7 @@
 /**
- * Replaces a table of one database by that of another, with its rows and the last number that it
- * has given (AUTOINCREMENT); drops it where the other has none. For the library's own tables:
- * without indexes and triggers.
+ * Replaces a table of one database by that of another, with its rows, its indexes and the last
+ * number that it has given (AUTOINCREMENT); drops it where the other has none. For the library's
+ * own tables, which have no triggers.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
@@ -20,6 +20,9 @@ export function copyTable(from: Queried, to: Queried, table: string): void {
   const places = columns.map(() => "?").join(", ");
   for (const row of rows)
     to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
+  const indexes =
+    "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql NOT NULL";
+  for (const [index] of from.query(indexes, [table]).rows) to.query(String(index), []);
   if (!/\bAUTOINCREMENT\b/i.test(ddl)) return;
   to.query("DELETE FROM sqlite_sequence WHERE name = ?", [table]);
   const last = from.query("SELECT name, seq FROM sqlite_sequence WHERE name = ?", [table]).rows[0];

@@ -42,6 +42,9 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
+/** Calls of durable methods that have not ended. */
+export const CALLS_TABLE = "svc_agents_calls";
+
 export class CallLane extends QueueLane {
   readonly #agent: QueueAgent;
   readonly #results: CallResults;
@@ -50,7 +53,7 @@ export class CallLane extends QueueLane {
 
   constructor(agent: QueueAgent, ports: JobPorts) {
     super(agent, ports, {
-      table: "svc_agents_calls",
+      table: CALLS_TABLE,
       keys: CALL_KEYS,
       payload: "a call: the arguments",
       events: undefined,

@@ -46,7 +46,7 @@ export class FiberApprovals implements KeptOfFibers {
     if (fiber === undefined)
       throw new ApprovalNotDurable({ approval: name, turn: cause?.kind ?? "background" });
     checkQuestion(name, question);
-    const key = `${keyStart(fiber)}${name}`;
+    const key = `${startOfKeys(fiber)}${name}`;
     const before = approvals.byKey(key);
     if (before === undefined) this.begin(key, name, question);
     else if (before.prompt !== (question.prompt ?? null))
@@ -73,12 +73,12 @@ export class FiberApprovals implements KeptOfFibers {
 
   /** Rule 1. */
   moved(from: string, to: string): void {
-    this.approvals.move(keyStart(from), keyStart(to));
+    this.approvals.move(startOfKeys(from), startOfKeys(to));
   }
 
   /** Rule 3. */
   ended(fiber: string): void {
-    this.approvals.withdraw(keyStart(fiber));
+    this.approvals.withdraw(startOfKeys(fiber));
   }
 
   private begin(key: string, name: string, { prompt, timeout }: ApprovalQuestion): void {
@@ -145,4 +145,4 @@ export class FiberApprovals implements KeptOfFibers {
 }
 
 /** The start of the keys of one fiber's questions. Quoted, because an id may be any text. */
-const keyStart = (fiber: string): string => `${JSON.stringify(fiber)} `;
+export const startOfKeys = (fiber: string): string => `${JSON.stringify(fiber)} `;

@@ -25,8 +25,8 @@ import type { Turn } from "../turn/Turn.ts";
 import { fiberOf, type KeptOfFibers } from "./Fiber.ts";
 import { FiberTable } from "./FiberTable.ts";
 
-const TABLE = "cf_agents_fiber_steps";
-const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+export const FIBER_STEPS_TABLE = "cf_agents_fiber_steps";
+const DDL = `CREATE TABLE IF NOT EXISTS ${FIBER_STEPS_TABLE} (
   fiber_id TEXT NOT NULL,
   key TEXT NOT NULL,
   chars INTEGER NOT NULL,
@@ -96,17 +96,17 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
 
   /** Keys of its done steps, without the records of undoing. */
   done(fiber: string): ReadonlyArray<string> {
-    const sql = `SELECT key FROM ${TABLE} WHERE fiber_id = ? AND key GLOB '[0-9]*' ORDER BY rowid`;
+    const sql = `SELECT key FROM ${FIBER_STEPS_TABLE} WHERE fiber_id = ? AND key GLOB '[0-9]*' ORDER BY rowid`;
     return this.read(sql, [fiber]).map(([key]) => JSON.parse(`"${String(key)}"`) as string);
   }
 
   /** Rule 1. */
   moved(from: string, to: string): void {
-    this.write(`UPDATE ${TABLE} SET fiber_id = ? WHERE fiber_id = ?`, [to, from]);
+    this.write(`UPDATE ${FIBER_STEPS_TABLE} SET fiber_id = ? WHERE fiber_id = ?`, [to, from]);
   }
 
   ended(fiber: string): void {
-    this.write(`DELETE FROM ${TABLE} WHERE fiber_id = ?`, [fiber]);
+    this.write(`DELETE FROM ${FIBER_STEPS_TABLE} WHERE fiber_id = ?`, [fiber]);
   }
 
   /** Rule 2. */
@@ -126,19 +126,19 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
   private add(fiber: string, { key, text }: DoneStep): void {
     const { agent } = this;
     if (!this.exists) agent.query(DDL, []);
-    agent.query(`INSERT OR REPLACE INTO ${TABLE} (fiber_id, key, chars, result) VALUES (?, ?, ?, ?)`, [
+    agent.query(`INSERT OR REPLACE INTO ${FIBER_STEPS_TABLE} (fiber_id, key, chars, result) VALUES (?, ?, ?, ?)`, [
       fiber, keyText(key), text?.length ?? 0, text ?? null,
     ]); // prettier-ignore
   }
 
   private find(fiber: string, key: string): KeptStep | undefined {
-    const sql = `SELECT result FROM ${TABLE} WHERE fiber_id = ? AND key = ?`;
+    const sql = `SELECT result FROM ${FIBER_STEPS_TABLE} WHERE fiber_id = ? AND key = ?`;
     const row = this.read(sql, [fiber, keyText(key)])[0];
     return row && { text: row[0] === null ? undefined : String(row[0]) };
   }
 
   private size(fiber: string): { readonly steps: number; readonly chars: number } {
-    const sql = `SELECT count(*), total(chars) FROM ${TABLE} WHERE fiber_id = ? AND key <> '${WORK}'`;
+    const sql = `SELECT count(*), total(chars) FROM ${FIBER_STEPS_TABLE} WHERE fiber_id = ? AND key <> '${WORK}'`;
     const [steps, chars] = this.read(sql, [fiber])[0] ?? [0, 0];
     return { steps: Number(steps), chars: Number(chars) };
   }
@@ -153,7 +153,7 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
 
   /** Users may drop the table; then no step is done. */
   private get exists(): boolean {
-    return tableExists(this.agent, TABLE);
+    return tableExists(this.agent, FIBER_STEPS_TABLE);
   }
 }
 

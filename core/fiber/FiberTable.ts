@@ -8,7 +8,7 @@
  * `failures` (failed recoveries).
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
-import type { SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { timeOf } from "../errors/timeOf.ts";
 import type {
@@ -37,8 +37,8 @@ export interface FiberRow {
   readonly failures: number;
 }
 
-const TABLE = "cf_agents_fibers";
-const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+export const FIBERS_TABLE = "cf_agents_fibers";
+const DDL = `CREATE TABLE IF NOT EXISTS ${FIBERS_TABLE} (
   fiber_id TEXT PRIMARY KEY NOT NULL,
   idempotency_key TEXT UNIQUE,
   name TEXT NOT NULL,
@@ -54,7 +54,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
   recoveries INTEGER NOT NULL DEFAULT 0,
   failures INTEGER NOT NULL DEFAULT 0
 )`;
-const INDEX = `CREATE INDEX IF NOT EXISTS idx_${TABLE}_owed ON ${TABLE} (created_at) WHERE owed = 1`;
+const INDEX = `CREATE INDEX IF NOT EXISTS idx_${FIBERS_TABLE}_owed ON ${FIBERS_TABLE} (created_at) WHERE owed = 1`;
 const COLUMNS =
   "fiber_id, idempotency_key, name, status, snapshot, metadata_json, error_message, created_at, started_at, completed_at, kept, owed, recoveries, failures";
 
@@ -83,7 +83,7 @@ export class FiberTable {
     this.make();
     const { id, key = null, name, metadata, kept, snapshot = null } = row;
     this.runtime.query(
-      `INSERT INTO ${TABLE} (fiber_id, idempotency_key, name, status, snapshot, metadata_json, created_at, kept, owed) VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, 1)`,
+      `INSERT INTO ${FIBERS_TABLE} (fiber_id, idempotency_key, name, status, snapshot, metadata_json, created_at, kept, owed) VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, 1)`,
       [
         id, key, name, snapshot,
         metadata === undefined ? null : JSON.stringify(metadata), this.now(), Number(kept),
@@ -104,7 +104,7 @@ export class FiberTable {
   }
 
   isAnyOwed(): boolean {
-    const sql = `SELECT 1 FROM ${TABLE} WHERE owed = 1 LIMIT 1`;
+    const sql = `SELECT 1 FROM ${FIBERS_TABLE} WHERE owed = 1 LIMIT 1`;
     return this.exists() && this.runtime.query(sql, []).rows.length > 0;
   }
 
@@ -133,45 +133,46 @@ export class FiberTable {
       where.push("completed_at < ?");
       params.push(settledMs);
     }
-    const found = `SELECT fiber_id FROM ${TABLE} WHERE ${where.join(" AND ")} ORDER BY completed_at, created_at LIMIT ?`;
-    const sql = `DELETE FROM ${TABLE} WHERE fiber_id IN (${found})`;
+    const found = `SELECT fiber_id FROM ${FIBERS_TABLE} WHERE ${where.join(" AND ")} ORDER BY completed_at, created_at LIMIT ?`;
+    const sql = `DELETE FROM ${FIBERS_TABLE} WHERE fiber_id IN (${found})`;
     return this.runtime.query(sql, [...params, within(DELETE, limit)]).rowsWritten;
   }
 
   remove(id: string): void {
-    this.write(`DELETE FROM ${TABLE} WHERE fiber_id = ?`, [id]);
+    this.write(`DELETE FROM ${FIBERS_TABLE} WHERE fiber_id = ?`, [id]);
   }
 
   stash(id: string, snapshot: string | null): void {
-    this.write(`UPDATE ${TABLE} SET snapshot = ? WHERE fiber_id = ?`, [snapshot, id]);
+    this.write(`UPDATE ${FIBERS_TABLE} SET snapshot = ? WHERE fiber_id = ?`, [snapshot, id]);
   }
 
   begin(id: string): void {
-    const sql = `UPDATE ${TABLE} SET status = 'running', started_at = ? WHERE fiber_id = ? AND status = 'pending'`;
+    const sql = `UPDATE ${FIBERS_TABLE} SET status = 'running', started_at = ? WHERE fiber_id = ? AND status = 'pending'`;
     this.write(sql, [this.now(), id]);
   }
 
   /** Records its end, unless it had ended before. */
   settle(id: string, status: FiberStatus, error: string | null): void {
-    const sql = `UPDATE ${TABLE} SET status = ?, error_message = ?, completed_at = ?, owed = 0 WHERE fiber_id = ? AND status IN ('pending', 'running')`;
+    const sql = `UPDATE ${FIBERS_TABLE} SET status = ?, error_message = ?, completed_at = ?, owed = 0 WHERE fiber_id = ? AND status IN ('pending', 'running')`;
     this.write(sql, [status, error, this.now(), id]);
   }
 
   /** Its recovery begins. */
   interrupt(id: string): void {
-    const sql = `UPDATE ${TABLE} SET status = 'interrupted', completed_at = ?, recoveries = recoveries + 1 WHERE fiber_id = ? AND owed = 1`;
+    const sql = `UPDATE ${FIBERS_TABLE} SET status = 'interrupted', completed_at = ?, recoveries = recoveries + 1 WHERE fiber_id = ? AND owed = 1`;
     this.write(sql, [this.now(), id]);
   }
 
   /** Its recovery has failed, and will be tried again. */
   recoverLater(id: string): void {
-    const sql = `UPDATE ${TABLE} SET recoveries = 0, failures = failures + 1 WHERE fiber_id = ?`;
+    const sql = `UPDATE ${FIBERS_TABLE} SET recoveries = 0, failures = failures + 1 WHERE fiber_id = ?`;
     this.write(sql, [id]);
   }
 
   /** Its recovery is over: a kept fiber stays as it is, any other is deleted. */
   recovered({ id, kept }: FiberRow): void {
-    if (kept) this.write(`UPDATE ${TABLE} SET owed = 0, recoveries = 0 WHERE fiber_id = ?`, [id]);
+    if (kept)
+      this.write(`UPDATE ${FIBERS_TABLE} SET owed = 0, recoveries = 0 WHERE fiber_id = ?`, [id]);
     else this.remove(id);
   }
 
@@ -187,7 +188,7 @@ export class FiberTable {
   ): void {
     const text = (value: unknown): string | null =>
       value === undefined ? null : JSON.stringify(value);
-    const sql = `UPDATE ${TABLE} SET status = ?, error_message = ?, snapshot = coalesce(?, snapshot), metadata_json = coalesce(?, metadata_json), completed_at = ? WHERE fiber_id = ? AND status = 'interrupted'`;
+    const sql = `UPDATE ${FIBERS_TABLE} SET status = ?, error_message = ?, snapshot = coalesce(?, snapshot), metadata_json = coalesce(?, metadata_json), completed_at = ? WHERE fiber_id = ? AND status = 'interrupted'`;
     this.write(sql, [to.status, to.error, text(to.snapshot), text(to.metadata), this.now(), id]);
   }
 
@@ -204,7 +205,7 @@ export class FiberTable {
 
   /** Users may drop the table; then there are no fibers. */
   private exists(): boolean {
-    return tableExists(this.runtime, TABLE);
+    return tableExists(this.runtime, FIBERS_TABLE);
   }
 
   private write(sql: string, params: ReadonlyArray<SqlValue>): void {
@@ -213,9 +214,16 @@ export class FiberTable {
 
   private select(rest: string, params: ReadonlyArray<SqlValue>): FiberRow[] {
     if (!this.exists()) return [];
-    const { rows } = this.runtime.query(`SELECT ${COLUMNS} FROM ${TABLE} ${rest}`, params);
+    const { rows } = this.runtime.query(`SELECT ${COLUMNS} FROM ${FIBERS_TABLE} ${rest}`, params);
     return rows.map(toRow);
   }
+}
+
+/** The ids of an agent's fibers that run, or whose recovery is not over. */
+export function owedFibers(database: Pick<AgentDatabase, "query">): ReadonlyArray<string> {
+  if (!tableExists(database, FIBERS_TABLE)) return [];
+  const sql = `SELECT fiber_id FROM ${FIBERS_TABLE} WHERE owed = 1`;
+  return database.query(sql, []).rows.map(([id]) => String(id));
 }
 
 function toRow(row: ReadonlyArray<SqlValue>): FiberRow {

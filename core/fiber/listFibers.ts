@@ -9,6 +9,8 @@ import { UNDOING } from "../journal/AgentImage.ts";
 import { nameOfStep } from "../step/stepKey.ts";
 import { undoKey } from "../step/undoSteps.ts";
 import type { FiberStatus } from "./Fiber.ts";
+import { FIBER_STEPS_TABLE } from "./FiberSteps.ts";
+import { FIBERS_TABLE } from "./FiberTable.ts";
 
 export interface ListedFiber {
   readonly id: string;
@@ -56,16 +58,16 @@ export function listFibers(
   database: Query,
   { skip, limit }: { readonly skip: number; readonly limit: number },
 ): FiberPage {
-  if (!tableExists(database, "cf_agents_fibers")) return { fibers: [], total: 0 };
-  const steps = tableExists(database, "cf_agents_fiber_steps");
+  if (!tableExists(database, FIBERS_TABLE)) return { fibers: [], total: 0 };
+  const steps = tableExists(database, FIBER_STEPS_TABLE);
   const shown = (column: string): string => `substr(${column}, 1, ${SHOWN_CHARS})`;
   const { rows } = database.query(
     `SELECT fiber_id, name, status, owed, created_at, started_at, completed_at, idempotency_key,
       ${shown("metadata_json")}, ${shown("snapshot")}, length(snapshot), error_message, recoveries, failures
-      FROM cf_agents_fibers ORDER BY created_at DESC, fiber_id DESC LIMIT ? OFFSET ?`,
+      FROM ${FIBERS_TABLE} ORDER BY created_at DESC, fiber_id DESC LIMIT ? OFFSET ?`,
     [limit, skip],
   );
-  const total = Number(database.query("SELECT count(*) FROM cf_agents_fibers", []).rows[0]![0]);
+  const total = Number(database.query(`SELECT count(*) FROM ${FIBERS_TABLE}`, []).rows[0]![0]);
   return {
     fibers: rows.map((row) => ({
       ...fiberOf(row),
@@ -104,8 +106,8 @@ function stepsOf(
   database: Query,
   fiber: string,
 ): Pick<ListedFiber, "stepsDone" | "steps" | "undoing"> {
-  const of = "FROM cf_agents_fiber_steps AS done WHERE fiber_id = ? AND";
-  const undone = `EXISTS (SELECT 1 FROM cf_agents_fiber_steps AS undo WHERE undo.fiber_id = done.fiber_id AND undo.key = '${undoKey("")}' || done.key)`;
+  const of = `FROM ${FIBER_STEPS_TABLE} AS done WHERE fiber_id = ? AND`;
+  const undone = `EXISTS (SELECT 1 FROM ${FIBER_STEPS_TABLE} AS undo WHERE undo.fiber_id = done.fiber_id AND undo.key = '${undoKey("")}' || done.key)`;
   const { rows } = database.query(
     `SELECT key, ${undone} ${of} key GLOB '[0-9]*' ORDER BY rowid LIMIT ${STEPS_MAX}`,
     [fiber],

@@ -5,6 +5,10 @@
  * `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
+import { MAIL_TABLE } from "../outgoing/MailLane.ts";
+import { OUTGOING_TABLE } from "../outgoing/OutgoingLane.ts";
+import { QUEUE_TABLE } from "../queue/QueueTable.ts";
+import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
 import {
   differenceLine,
   readTables,
@@ -27,10 +31,10 @@ const LINES_MAX = 20;
 const ROW_MAX = 240;
 /** The library's own tables are bookkeeping with ids and times, except for these columns. */
 const OWN_COLUMNS = [
-  ["svc_agents_schedules", "schedules", "callback, payload, type, delayInSeconds, cron, intervalSeconds"],
-  ["svc_agents_queue", "queue", "callback, payload"],
-  ["svc_agents_outgoing", "webhooks sent", "callback, payload"],
-  ["svc_agents_mail", "mail sent", "callback, payload"],
+  [SCHEDULE_TABLE, "schedules", "callback, payload, type, delayInSeconds, cron, intervalSeconds"],
+  [QUEUE_TABLE, "queue", "callback, payload"],
+  [OUTGOING_TABLE, "webhooks sent", "callback, payload"],
+  [MAIL_TABLE, "mail sent", "callback, payload"],
 ] as const; // prettier-ignore
 
 /**

@@ -9,7 +9,7 @@ import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { ReceivedEmail, type AgentEmail } from "../mail/AgentEmail.ts";
 import { composeForward, composeRaw, composeRejection } from "../mail/composeReply.ts";
-import { decodeWords } from "../mail/mailHead.ts";
+import { decodeWords, headerText } from "../mail/mailHead.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
@@ -41,7 +41,7 @@ export async function runMail(
     head.time,
   );
   turn.email = email;
-  const subject = email.headers.get("subject");
+  const subject = headerText(email.headers, "subject");
   const told = { from, to, ...(subject === null ? {} : { subject: decodeWords(subject) }) };
   agent.emit("email:receive", told);
   if (typeof agent.agent.onEmail !== "function") {

@@ -46,8 +46,13 @@ export interface MailServerOptions {
   /** The name in the server's greeting; default: the machine's name. */
   readonly name?: string;
   readonly messageBytesMax: number;
-  /** The most bytes that all messages being received may have together. */
+  /**
+   * The most bytes that all messages being received may have together. Those of one peer: half of
+   * it, or one message.
+   */
   readonly bytesInFlightMax: number;
+  /** A message that is not complete by then receives a temporary error, and its room is free. */
+  readonly messageTimeoutMs: number;
   readonly recipientsMax: number;
   readonly connectionsMax: number;
   readonly connectionsPerPeerMax: number;

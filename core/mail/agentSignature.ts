@@ -3,7 +3,7 @@
  * time, and an HMAC over both. Pure except for WebCrypto; the caller passes the time.
  */
 import { fromBase64, toBase64 } from "../../schemas/base64.ts";
-import { decodeWords } from "./mailHead.ts";
+import { decodeWords, headerText } from "./mailHead.ts";
 
 export const AGENT_NAME = "X-Agent-Name";
 export const AGENT_ID = "X-Agent-ID";
@@ -54,7 +54,7 @@ export async function checkAgentSignature(
   { nowSeconds, maxAge }: { readonly nowSeconds: number; readonly maxAge: number },
 ): Promise<SignatureCheck> {
   // A name that is not ASCII is returned by mail programs as encoded words.
-  const read = (name: string): string => decodeWords(headers.get(name) ?? "").trim();
+  const read = (name: string): string => decodeWords(headerText(headers, name) ?? "").trim();
   const [agentName, agentId] = [read(AGENT_NAME), read(AGENT_ID)];
   const [signature, timestamp] = [read(SIGNATURE), read(TIMESTAMP)];
   const invalid = (reason: InvalidSignature): SignatureCheck => ({ _tag: "Invalid", reason });

@@ -37,5 +37,15 @@ export function whyNoReply(email: Pick<AgentEmail, "from" | "headers">): string 
   if (isAutoReplyEmail(entries)) return "it is an automatic message";
   // RFC 3834, section 2: whoever wrote to a list has not written to this address.
   const isOfList = entries.some(({ key }) => key.toLowerCase().startsWith("list-"));
+  if (isReport(email)) return "it is a report about a mail";
   return isOfList ? "it came through a mailing list" : undefined;
+}
+
+/** Reports of delivery and of reading; those of older servers only have their sender's name. */
+function isReport({ from, headers }: Pick<AgentEmail, "from" | "headers">): boolean {
+  return (
+    /^\s*multipart\/report\b/i.test(headers.get("content-type") ?? "") ||
+    headers.get("return-path")?.trim() === "<>" ||
+    /^mailer-daemon@/i.test(from)
+  );
 }

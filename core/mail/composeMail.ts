@@ -45,6 +45,10 @@ const RECIPIENTS_MAX = 100;
 /** Throws a `TypeError` that names what can't be sent. */
 export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft {
   const { text, html, headers = {} } = content;
+  if ((content as { readonly attachments?: ReadonlyArray<unknown> }).attachments?.length)
+    throw new TypeError(
+      `${who}: attachments can't be sent with a text: compose the whole message, and send it with EMAIL.send(new EmailMessage(from, to, raw))`,
+    );
   const subject = oneLine(content.subject, "the subject", who);
   const given = { ...headers };
   const take = (name: string): string | undefined => {

@@ -14,6 +14,7 @@ import {
   type MailDraft,
   type SendingOptions,
 } from "./composeMail.ts";
+import { headerText } from "./mailHead.ts";
 import { whyNoReply } from "./autoReply.ts";
 
 /** What `replyToEmail` sends. */
@@ -50,8 +51,8 @@ export function composeReply(
     {
       from: { address: email.to, name: oneLine(fromName, "fromName", who) },
       to: email.from,
-      // As in the reference, a missing subject becomes the text `null`.
-      subject: options.subject ?? `Re: ${email.headers.get("subject")}`,
+      // As in the reference, an empty subject is none, and a missing one becomes the text `null`.
+      subject: options.subject || `Re: ${headerText(email.headers, "subject")}`,
       text: body,
       inReplyTo: original ?? undefined,
       headers: mergeHeaders(AUTO_REPLIED, agentHeaders, options.headers),
@@ -76,7 +77,8 @@ export async function composeRaw({ from, to, raw }: RawEmail, who: string): Prom
 
 /**
  * The received message with added `X-` headers. Its bounces go to the address that the message was
- * sent to.
+ * sent to; a bounce has no sender, forwarded too (RFC 5321, section 6.1), so that nothing bounces
+ * for ever.
  */
 export async function composeForward(
   email: AgentEmail,
@@ -85,7 +87,7 @@ export async function composeForward(
 ): Promise<MailDraft> {
   const who = "forward";
   const { address } = readAddress(recipient, "the recipient", who);
-  const added = [...(headers ?? [])].map(([name, value]) => {
+  const added = [...new Headers(headers)].map(([name, value]) => {
     if (!/^x-/i.test(name))
       throw new TypeError(`${who}: only X- headers may be added, not ${name}`);
     return `${name}: ${oneLine(value, `the header ${name}`, who)}\r\n`;
@@ -95,7 +97,7 @@ export async function composeForward(
   const all = new Uint8Array(head.length + raw.length);
   all.set(head);
   all.set(raw, head.length);
-  return whole(email.to, address, all);
+  return whole(email.to, address, all, email.from === "" ? "" : email.to);
 }
 
 /**
@@ -121,14 +123,15 @@ export function composeRejection(email: AgentEmail, reason: string): MailDraft |
   return { ...draft, envelope: { from: "", to: [email.from] } };
 }
 
-function whole(from: string, to: string, raw: Uint8Array): MailDraft {
+/** `sender`: the envelope's, empty where nothing is to bounce. */
+function whole(from: string, to: string, raw: Uint8Array, sender = from): MailDraft {
   return {
     from: { address: from },
     to: [{ address: to }],
     subject: "",
     parts: [],
     headers: {},
-    envelope: { from, to: [to] },
+    envelope: { from: sender, to: [to] },
     raw: toBase64(raw),
   };
 }

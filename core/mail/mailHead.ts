@@ -50,6 +50,22 @@ export function readHeaders(raw: Uint8Array): Headers {
 }
 
 /**
+ * The text of a header that `readHeaders` has returned; null: there is none. Bytes past ASCII are
+ * UTF-8 (RFC 6532), or Latin-1 where they can't be. Encoded words stay.
+ */
+export function headerText(headers: Headers, name: string): string | null {
+  const value = headers.get(name);
+  // oxlint-disable-next-line no-control-regex
+  if (value === null || !/[\x80-\xff]/.test(value) || /[^\0-\xff]/.test(value)) return value;
+  try {
+    const bytes = Uint8Array.from(value, (c) => c.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return value;
+  }
+}
+
+/**
  * A header's name: HTTP's token, which allows a little less than mail does, and which `Headers`
  * accepts.
  */

@@ -50,23 +50,32 @@ export class MailApi {
 
   async send(options: SendEmailOptions): Promise<SentEmail> {
     const agent = this.#agent;
-    const { binding, secret, retry, ...content } = options;
+    const { binding, secret, retry, inReplyTo, ...content } = options;
     if (typeof binding?.send !== "function")
       throw new TypeError(
         "sendEmail: the binding is missing: sendEmail({ binding: this.env.EMAIL, … })",
       );
     const headers = mergeHeaders(content.headers, await this.#agentHeaders(secret));
-    const draft = composeMail({ ...content, headers });
+    const isOwn = binding instanceof EmailBinding;
+    // A binding of the app's own receives all that it is given.
+    const draft = composeMail({
+      ...content,
+      ...(isOwn ? {} : { attachments: [] }),
+      inReplyTo,
+      headers,
+    });
     const event = { from: draft.from.address, to: addressesOf(draft), subject: draft.subject };
-    if (binding instanceof EmailBinding) {
+    if (isOwn) {
       const messageId = agent.mail.send(draft, retry);
       agent.emit("email:send", event);
       return { messageId };
     }
     // A foreign binding's effect can't be undone, so everything before it is stored first.
     await agent.flush();
-    const sent = (await binding.send({ ...content, headers } as never)) as
-      Partial<SentEmail> | undefined;
+    // As in the reference, the thread is a header.
+    const thread = inReplyTo === undefined ? {} : { "In-Reply-To": inReplyTo };
+    const message = { ...content, headers: mergeHeaders(thread, headers) };
+    const sent = (await binding.send(message as never)) as Partial<SentEmail> | undefined;
     agent.emit("email:send", event);
     return { messageId: sent?.messageId ?? "" };
   }

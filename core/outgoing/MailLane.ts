@@ -37,13 +37,16 @@ export interface MailLaneParts {
   readonly mail: MailTransportShape;
 }
 
+/** Mail that waits to be sent. */
+export const MAIL_TABLE = "svc_agents_mail";
+
 export class MailLane extends QueueLane {
   readonly #agent: QueueAgent;
   readonly #transport: MailTransportShape;
 
   constructor(agent: QueueAgent, parts: MailLaneParts) {
     super(agent, parts.jobs, {
-      table: "svc_agents_mail",
+      table: MAIL_TABLE,
       keys: MAIL_KEYS,
       payload: "sendEmail: the mail",
       events: "email",

@@ -42,6 +42,9 @@ export interface OutgoingAgent extends QueueAgent {
   };
 }
 
+/** Webhooks that wait to be sent. */
+export const OUTGOING_TABLE = "svc_agents_outgoing";
+
 export class OutgoingLane extends QueueLane {
   readonly #agent: OutgoingAgent;
   readonly #outgoing: OutgoingShape;
@@ -49,7 +52,7 @@ export class OutgoingLane extends QueueLane {
 
   constructor(agent: OutgoingAgent, parts: OutgoingLaneParts) {
     super(agent, parts.jobs, {
-      table: "svc_agents_outgoing",
+      table: OUTGOING_TABLE,
       keys: WEBHOOK_KEYS,
       payload: "sendWebhook: the webhook",
       events: "webhook",

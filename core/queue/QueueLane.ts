@@ -15,7 +15,13 @@ import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
 import { messageOf } from "../errors/thrown.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { storeInput } from "../inbox/storeInput.ts";
-import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
+import {
+  QUEUE_TABLE,
+  QueueTable,
+  toQueueItem,
+  type QueueItem,
+  type QueueRow,
+} from "./QueueTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { methodOf, type Callback } from "./methodOf.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
@@ -80,7 +86,7 @@ export type JobEnd = { readonly value: unknown } | { readonly error: unknown };
 
 /** `this.queue()`: methods of the agent. */
 export const QUEUE: Lane = {
-  table: "svc_agents_queue",
+  table: QUEUE_TABLE,
   keys: "queue",
   payload: "queue: the payload",
   events: "queue",

@@ -41,6 +41,9 @@ export interface QueueRow {
   readonly createdAt: number;
 }
 
+/** The items of `this.queue()`. */
+export const QUEUE_TABLE = "svc_agents_queue";
+
 export class QueueTable {
   /** Undefined: not looked yet. */
   private there: boolean | undefined;
@@ -50,7 +53,7 @@ export class QueueTable {
   /** `name` is SQL of this class's callers only. */
   constructor(
     private readonly database: AgentDatabase,
-    private readonly name = "svc_agents_queue",
+    private readonly name = QUEUE_TABLE,
   ) {}
 
   /** Whether the table exists, without opening an empty database. */

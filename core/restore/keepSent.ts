@@ -4,34 +4,47 @@
  * would be sent or spent a second time, and readers would find chunks and numbers anew that they
  * have already. Done keys of inputs are no rows; `applyEvent` keeps them.
  *
- * All else is put back, fibers and the list of MCP servers with it.
+ * All else is put back, fibers and the list of MCP servers with it. The names of the tables are
+ * those of the files that make them.
  */
+import { BUDGET_TABLES } from "../budget/Budgets.ts";
 import { copyTable } from "../database/copyTable.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
+import { CALLS_TABLE } from "../durableCall/CallLane.ts";
+import { RESULTS_TABLE } from "../durableCall/CallResults.ts";
+import { MCP_EVENTS, MCP_STREAMS } from "../mcp/mcpSessionTables.ts";
+import { MAIL_TABLE } from "../outgoing/MailLane.ts";
+import { OUTGOING_TABLE } from "../outgoing/OutgoingLane.ts";
 import { copyAlarm } from "../stream/ExpiryAlarm.ts";
+import { copyKeptMessages } from "../stream/KeptMessages.ts";
+import { copyStreams } from "../stream/StreamTable.ts";
 import { copySubAgents } from "../subAgent/SubAgentTable.ts";
+import { SIGNALS_TABLE } from "../workflow/SignalLane.ts";
+import { WORKFLOWS_TABLE } from "../workflow/WorkflowTable.ts";
+import { keepApprovals } from "./keepApprovals.ts";
 
 const KEPT = [
   // What waits to be sent: webhooks, mail, signals to workflows.
-  "svc_agents_outgoing", "svc_agents_mail", "svc_agents_signals",
-  // Durable streams, kept broadcasts, what MCP sessions have sent. `copyAlarm`: when they expire.
-  "cf_agents_streams", "cf_agents_stream_chunks", "cf_agents_kept_messages",
-  "cf_agents_mcp_events", "cf_agents_mcp_streams",
+  OUTGOING_TABLE, MAIL_TABLE, SIGNALS_TABLE,
+  // What MCP sessions have sent.
+  MCP_EVENTS, MCP_STREAMS,
   // Calls of durable methods, and what they have ended with: their callers have that.
-  "svc_agents_calls", "svc_agents_call_results",
+  CALLS_TABLE, RESULTS_TABLE,
   // What is spent of its budgets.
-  "cf_agents_budgets", "cf_agents_spends",
-  // What people were asked and have answered: a link decides once.
-  "cf_agents_approvals",
+  ...BUDGET_TABLES,
   // Its workflows, like its sub-agents, go on. Without its row one could not be stopped.
-  "cf_agents_workflows",
-] as const; // prettier-ignore
+  WORKFLOWS_TABLE,
+]; // prettier-ignore
 
 /** Puts it from the agent's present database into the past one, as committed. */
 export function keepSent(now: AgentDatabase, past: AgentDatabase): void {
   if (now.isEmpty && past.isEmpty) return;
   for (const table of KEPT) copyTable(now, past, table);
-  copySubAgents(now, past);
+  copyStreams(now, past);
+  copyKeptMessages(now, past);
+  // When the two expire.
   copyAlarm(now, past);
+  copySubAgents(now, past);
+  keepApprovals(now, past);
   if (past.freeze() !== undefined) past.committed();
 }

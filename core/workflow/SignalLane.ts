@@ -31,13 +31,16 @@ export interface SignalLaneParts {
   readonly env: unknown;
 }
 
+/** Signals that wait to be sent to workflows. */
+export const SIGNALS_TABLE = "svc_agents_signals";
+
 export class SignalLane extends QueueLane {
   readonly #agent: QueueAgent;
   readonly #parts: SignalLaneParts;
 
   constructor(agent: QueueAgent, parts: SignalLaneParts) {
     super(agent, parts.jobs, {
-      table: "svc_agents_signals",
+      table: SIGNALS_TABLE,
       keys: SIGNAL_KEYS,
       payload: "a workflow: the signal",
       events: undefined,

@@ -77,8 +77,8 @@ const STATUSES: ReadonlyArray<WorkflowStatus> = [
   "unknown",
 ]; // prettier-ignore
 
-const TABLE = "cf_agents_workflows";
-const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+export const WORKFLOWS_TABLE = "cf_agents_workflows";
+const DDL = `CREATE TABLE IF NOT EXISTS ${WORKFLOWS_TABLE} (
   id TEXT PRIMARY KEY NOT NULL,
   workflow_id TEXT NOT NULL UNIQUE,
   workflow_name TEXT NOT NULL,
@@ -90,7 +90,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
   updated_at INTEGER NOT NULL,
   completed_at INTEGER
 )`;
-const INDEX = `CREATE INDEX IF NOT EXISTS idx_${TABLE} ON ${TABLE} (created_at, workflow_id)`;
+const INDEX = `CREATE INDEX IF NOT EXISTS idx_${WORKFLOWS_TABLE} ON ${WORKFLOWS_TABLE} (created_at, workflow_id)`;
 const COLUMNS =
   "id, workflow_id, workflow_name, status, metadata, error_name, error_message, created_at, updated_at, completed_at";
 
@@ -114,7 +114,7 @@ export class WorkflowTable {
     this.make();
     const { time } = this.runtime;
     this.runtime.query(
-      `INSERT INTO ${TABLE} (id, workflow_id, workflow_name, status, metadata, created_at, updated_at) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
+      `INSERT INTO ${WORKFLOWS_TABLE} (id, workflow_id, workflow_name, status, metadata, created_at, updated_at) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
       [
         time.id(), workflowId, workflowName,
         toJson(metadata, "runWorkflow: the metadata"), this.now(), this.now(),
@@ -136,7 +136,7 @@ export class WorkflowTable {
     if (before === undefined || options.unless?.includes(before.status) === true) return;
     const { error } = options;
     this.runtime.query(
-      `UPDATE ${TABLE} SET status = ?, error_name = ?, error_message = ?, updated_at = ?, completed_at = ? WHERE workflow_id = ?`,
+      `UPDATE ${WORKFLOWS_TABLE} SET status = ?, error_name = ?, error_message = ?, updated_at = ?, completed_at = ? WHERE workflow_id = ?`,
       [
         status,
         error === undefined ? null : "WorkflowError",
@@ -151,7 +151,7 @@ export class WorkflowTable {
   /** Resets the instance to its state at its start. */
   reset(workflowId: string): void {
     this.runtime.query(
-      `UPDATE ${TABLE} SET status = 'queued', error_name = NULL, error_message = NULL, created_at = ?, updated_at = ?, completed_at = NULL WHERE workflow_id = ?`,
+      `UPDATE ${WORKFLOWS_TABLE} SET status = 'queued', error_name = NULL, error_message = NULL, created_at = ?, updated_at = ?, completed_at = NULL WHERE workflow_id = ?`,
       [this.now(), this.now(), workflowId],
     );
   }
@@ -165,7 +165,8 @@ export class WorkflowTable {
     if (!this.exists()) return { workflows: [], total: 0, nextCursor: null };
     const { where, params } = conditions(criteria);
     const total = Number(
-      this.runtime.query(`SELECT count(*) FROM ${TABLE} ${whereOf(where)}`, params).rows[0]![0],
+      this.runtime.query(`SELECT count(*) FROM ${WORKFLOWS_TABLE} ${whereOf(where)}`, params)
+        .rows[0]![0],
     );
     if (from !== undefined) {
       where.push(`(created_at, workflow_id) ${orderBy === "asc" ? ">" : "<"} (?, ?)`);
@@ -184,7 +185,7 @@ export class WorkflowTable {
 
   remove(workflowId: string): boolean {
     if (this.get(workflowId) === undefined) return false;
-    this.runtime.query(`DELETE FROM ${TABLE} WHERE workflow_id = ?`, [workflowId]);
+    this.runtime.query(`DELETE FROM ${WORKFLOWS_TABLE} WHERE workflow_id = ?`, [workflowId]);
     return true;
   }
 
@@ -199,13 +200,14 @@ export class WorkflowTable {
       where.push("created_at < ?");
       params.push(Math.floor(beforeMs / MS_PER_SECOND));
     }
-    return this.runtime.query(`DELETE FROM ${TABLE} ${whereOf(where)}`, params).rowsWritten;
+    return this.runtime.query(`DELETE FROM ${WORKFLOWS_TABLE} ${whereOf(where)}`, params)
+      .rowsWritten;
   }
 
   /** Returns the number of renamed rows. */
   rename(before: string, after: string): number {
     if (!this.exists()) return 0;
-    const sql = `UPDATE ${TABLE} SET workflow_name = ? WHERE workflow_name = ?`;
+    const sql = `UPDATE ${WORKFLOWS_TABLE} SET workflow_name = ? WHERE workflow_name = ?`;
     return this.runtime.query(sql, [after, before]).rowsWritten;
   }
 
@@ -221,12 +223,15 @@ export class WorkflowTable {
 
   /** Users may drop the table; then it has no rows. */
   private exists(): boolean {
-    return tableExists(this.runtime, TABLE);
+    return tableExists(this.runtime, WORKFLOWS_TABLE);
   }
 
   private select(rest: string, params: ReadonlyArray<SqlValue>): WorkflowInfo[] {
     if (!this.exists()) return [];
-    const { rows } = this.runtime.query(`SELECT ${COLUMNS} FROM ${TABLE} ${rest}`, params);
+    const { rows } = this.runtime.query(
+      `SELECT ${COLUMNS} FROM ${WORKFLOWS_TABLE} ${rest}`,
+      params,
+    );
     return rows.map(toInfo);
   }
 }

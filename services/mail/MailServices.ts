@@ -37,6 +37,8 @@ export const MAIL_BOUNDS_DEFAULT: MailBounds = {
   messageBytesMax: 25 * 1024 * 1024,
   /** Ten of the largest messages: a mail process fits into half a gigabyte. */
   bytesInFlightMax: 250 * 1024 * 1024,
+  /** The largest message takes that long on a line of 350 kbit/s. */
+  messageTimeoutMs: 10 * 60_000,
   /** RFC 5321 requires at least 100. */
   recipientsMax: 100,
   connectionsMax: 500,

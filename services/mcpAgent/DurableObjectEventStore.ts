@@ -11,6 +11,7 @@
 import type { EventId, EventStore, StreamId } from "@modelcontextprotocol/sdk/server/streamableHttp.js"; // prettier-ignore
 import type { JSONRPCMessage, RequestId } from "@modelcontextprotocol/sdk/types.js";
 import type { AgentStorage } from "../../core/database/AgentStorage.ts";
+import { MCP_EVENTS, MCP_STREAMS } from "../../core/mcp/mcpSessionTables.ts";
 import { requestsOfContext } from "./requestContext.ts";
 
 /** A client that lost its connection comes back within a few calls. */
@@ -24,10 +25,8 @@ const SHORT = BYTES_MAX / EVENTS_MAX;
 /** The SDK's name of the stream that no request opened. It is never over. */
 const STANDALONE_STREAM = "_GET_stream";
 
-const EVENTS =
-  "CREATE TABLE IF NOT EXISTS cf_agents_mcp_events (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, message TEXT NOT NULL)";
-const STREAMS =
-  "CREATE TABLE IF NOT EXISTS cf_agents_mcp_streams (stream TEXT PRIMARY KEY, waiting TEXT NOT NULL, over INTEGER)";
+const EVENTS = `CREATE TABLE IF NOT EXISTS ${MCP_EVENTS} (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, message TEXT NOT NULL)`;
+const STREAMS = `CREATE TABLE IF NOT EXISTS ${MCP_STREAMS} (stream TEXT PRIMARY KEY, waiting TEXT NOT NULL, over INTEGER)`;
 
 /** Pass it as the `eventStore` of a transport. `storage` is the agent's `ctx.storage`. */
 export class DurableObjectEventStore implements EventStore {
@@ -42,9 +41,9 @@ export class DurableObjectEventStore implements EventStore {
     return this.#storage.transactionSync(() => {
       this.#begin(stream);
       const text = JSON.stringify(message);
-      this.#exec("INSERT INTO cf_agents_mcp_events (stream, message) VALUES (?, ?)", stream, text);
-      const [{ id }] = this.#exec<{ id: number }>("SELECT max(id) AS id FROM cf_agents_mcp_events") as [{ id: number }]; // prettier-ignore
-      this.#exec("DELETE FROM cf_agents_mcp_events WHERE id <= ?", id - EVENTS_MAX);
+      this.#exec(`INSERT INTO ${MCP_EVENTS} (stream, message) VALUES (?, ?)`, stream, text);
+      const [{ id }] = this.#exec<{ id: number }>(`SELECT max(id) AS id FROM ${MCP_EVENTS}`) as [{ id: number }]; // prettier-ignore
+      this.#exec(`DELETE FROM ${MCP_EVENTS} WHERE id <= ?`, id - EVENTS_MAX);
       if (text.length > SHORT) this.#shorten(id);
       if ("id" in message && !("method" in message)) this.#answered(stream, message.id, id);
       return `${stream}:${id}`;
@@ -70,8 +69,8 @@ export class DurableObjectEventStore implements EventStore {
   /** Removes what a stream has sent. */
   async clearStream(stream: StreamId): Promise<void> {
     this.#tables();
-    this.#exec("DELETE FROM cf_agents_mcp_events WHERE stream = ?", stream);
-    this.#exec("DELETE FROM cf_agents_mcp_streams WHERE stream = ?", stream);
+    this.#exec(`DELETE FROM ${MCP_EVENTS} WHERE stream = ?`, stream);
+    this.#exec(`DELETE FROM ${MCP_STREAMS} WHERE stream = ?`, stream);
   }
 
   /** What followed an event, if its stream is over; undefined for a stream that may continue. */
@@ -80,7 +79,7 @@ export class DurableObjectEventStore implements EventStore {
     if (place === undefined) return undefined;
     this.#tables();
     const [row] = this.#exec<{ over: number | null }>(
-      "SELECT over FROM cf_agents_mcp_streams WHERE stream = ?",
+      `SELECT over FROM ${MCP_STREAMS} WHERE stream = ?`,
       place.stream,
     );
     return row === undefined || row.over === null ? undefined : this.#after(place);
@@ -90,7 +89,7 @@ export class DurableObjectEventStore implements EventStore {
   async interrupted(answer: (request: RequestId) => JSONRPCMessage): Promise<void> {
     this.#tables();
     const open = this.#exec<{ stream: string; waiting: string }>(
-      "SELECT stream, waiting FROM cf_agents_mcp_streams WHERE over IS NULL",
+      `SELECT stream, waiting FROM ${MCP_STREAMS} WHERE over IS NULL`,
     );
     for (const { stream, waiting } of open)
       for (const request of JSON.parse(waiting) as RequestId[])
@@ -100,7 +99,7 @@ export class DurableObjectEventStore implements EventStore {
   /** Removes the oldest events past the bound. The newest stays, however long it is. */
   #shorten(newest: number): void {
     this.#exec(
-      "DELETE FROM cf_agents_mcp_events WHERE id < ? AND id IN (SELECT id FROM (SELECT id, sum(octet_length(message)) OVER (ORDER BY id DESC) AS bytes FROM cf_agents_mcp_events) WHERE bytes > ?)",
+      `DELETE FROM ${MCP_EVENTS} WHERE id < ? AND id IN (SELECT id FROM (SELECT id, sum(octet_length(message)) OVER (ORDER BY id DESC) AS bytes FROM ${MCP_EVENTS}) WHERE bytes > ?)`,
       newest,
       BYTES_MAX,
     );
@@ -113,32 +112,32 @@ export class DurableObjectEventStore implements EventStore {
     if (requests === undefined || requests.stream !== undefined) return;
     if (stream === STANDALONE_STREAM) return;
     requests.stream = stream;
-    this.#exec("INSERT OR IGNORE INTO cf_agents_mcp_streams (stream, waiting) VALUES (?, ?)", stream, JSON.stringify(requests.ids)); // prettier-ignore
+    this.#exec(`INSERT OR IGNORE INTO ${MCP_STREAMS} (stream, waiting) VALUES (?, ?)`, stream, JSON.stringify(requests.ids)); // prettier-ignore
   }
 
   /** Rule 2. */
   #answered(stream: StreamId, request: unknown, event: number): void {
     const [row] = this.#exec<{ waiting: string }>(
-      "SELECT waiting FROM cf_agents_mcp_streams WHERE stream = ?",
+      `SELECT waiting FROM ${MCP_STREAMS} WHERE stream = ?`,
       stream,
     );
     if (row === undefined) return;
     const waiting = (JSON.parse(row.waiting) as RequestId[]).filter((id) => id !== request);
-    this.#exec("UPDATE cf_agents_mcp_streams SET waiting = ?, over = ? WHERE stream = ?", JSON.stringify(waiting), waiting.length === 0 ? event : null, stream); // prettier-ignore
+    this.#exec(`UPDATE ${MCP_STREAMS} SET waiting = ?, over = ? WHERE stream = ?`, JSON.stringify(waiting), waiting.length === 0 ? event : null, stream); // prettier-ignore
     const old = this.#exec<{ stream: string }>(
-      "SELECT stream FROM cf_agents_mcp_streams WHERE over IS NOT NULL ORDER BY over DESC LIMIT -1 OFFSET ?",
+      `SELECT stream FROM ${MCP_STREAMS} WHERE over IS NOT NULL ORDER BY over DESC LIMIT -1 OFFSET ?`,
       STREAMS_KEPT,
     );
     for (const each of old) {
-      this.#exec("DELETE FROM cf_agents_mcp_events WHERE stream = ?", each.stream);
-      this.#exec("DELETE FROM cf_agents_mcp_streams WHERE stream = ?", each.stream);
+      this.#exec(`DELETE FROM ${MCP_EVENTS} WHERE stream = ?`, each.stream);
+      this.#exec(`DELETE FROM ${MCP_STREAMS} WHERE stream = ?`, each.stream);
     }
   }
 
   #after({ stream, id }: Place): Array<{ id: EventId; message: JSONRPCMessage }> {
     this.#tables();
     return this.#exec<{ id: number; message: string }>(
-      "SELECT id, message FROM cf_agents_mcp_events WHERE stream = ? AND id > ? ORDER BY id",
+      `SELECT id, message FROM ${MCP_EVENTS} WHERE stream = ? AND id > ? ORDER BY id`,
       stream,
       id,
     ).map((row) => ({

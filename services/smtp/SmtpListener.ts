@@ -5,9 +5,9 @@
  *
  * 1. Handlers receive whole messages only, never one that was cut off.
  * 2. The reply 250 is sent for a handler's `Accepted` and for nothing else.
- * 3. The bytes of incoming messages are bounded over all connections. Past the bound, no message is
- *    begun, and one whose next part has no room is dropped at once. Its sender receives a temporary
- *    error.
+ * 3. The bytes of incoming messages are bounded over all connections, and for each peer. Past the
+ *    bound, no message is begun, and one whose next part has no room, or that takes too long, is
+ *    dropped at once. Its sender receives a temporary error.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -21,6 +21,7 @@ import {
   type MailServerOptions,
   type MailServerShape,
 } from "../../core/mail/MailServer.ts";
+import { BytesInFlight } from "./BytesInFlight.ts";
 
 /** How long closing waits for messages in transfer. Storing them has a deadline of its own. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -28,6 +29,7 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
+const TOO_LONG = busy("The message took too long");
 const TOO_MUCH = busy("Too much mail at once");
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
 
@@ -37,22 +39,31 @@ type Reply = (error?: Error | null) => void;
 function errorOf(answer: MailAnswer): Error | undefined {
   if (answer._tag === "Accepted") return undefined;
   // The module's text becomes one short line.
-  const text = `${answer.code} ${answer.message.replace(/\s+/g, " ").slice(0, REPLY_CHARS_MAX)}`;
+  const text = `${answer.code} ${shortened(answer.message.replace(/\s+/g, " "))}`;
   const responseCode = answer === TOO_LARGE ? 552 : REPLY_CODES[answer._tag];
   return Object.assign(new Error(text), { responseCode });
 }
 
-/** RFC 5321: a reply line has at most 512 characters. */
-const REPLY_CHARS_MAX = 400;
+/** RFC 5321: a reply line has at most 512 octets. */
+const REPLY_BYTES_MAX = 400;
+
+/** Cuts text at whole characters. */
+function shortened(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= REPLY_BYTES_MAX) return text;
+  return new TextDecoder().decode(bytes.subarray(0, REPLY_BYTES_MAX), { stream: true });
+}
 
 class Listener {
   private readonly peers = new Map<string, number>();
-  private bytesInFlight = 0;
+  private readonly inFlight: BytesInFlight;
 
   constructor(
     private readonly options: MailServerOptions,
     private readonly handlers: MailHandlers,
-  ) {}
+  ) {
+    this.inFlight = new BytesInFlight(options.bytesInFlightMax, options.messageBytesMax);
+  }
 
   async listen(): Promise<{ readonly server: SMTPServer; readonly port: number }> {
     const { SMTPServer: Server } = await import("smtp-server");
@@ -115,7 +126,7 @@ class Listener {
 
   private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
     // Rule 3: checked before the transfer, so that the sender does not transfer the message twice.
-    if (this.bytesInFlight >= this.options.bytesInFlightMax) return errorOf(TOO_MUCH);
+    if (!this.inFlight.hasRoom(remoteAddress, 1)) return errorOf(TOO_MUCH);
     return errorOf(this.handlers.peer(remoteAddress));
   }
 
@@ -125,10 +136,11 @@ class Listener {
     reply: Reply,
   ): Promise<void> {
     const { mailFrom, rcptTo } = session.envelope;
+    const peer = session.remoteAddress;
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
     try {
-      const raw = await this.read(stream, held);
+      const raw = await this.read(stream, peer, held);
       if (raw === undefined) return; // rule 1: the sender has gone
       answer =
         "_tag" in raw
@@ -137,45 +149,48 @@ class Listener {
               from: mailFrom === false ? "" : mailFrom.address,
               to: rcptTo.map(({ address }) => address),
               raw,
-              peer: session.remoteAddress,
+              peer,
             });
     } finally {
-      this.bytesInFlight -= held.bytes;
+      this.inFlight.add(peer, -held.bytes);
       reply(errorOf(answer) ?? null);
     }
   }
 
   /**
-   * Resolves with undefined if the message was cut off, and with the answer if it is too large or
-   * has no room.
+   * Resolves with undefined if the message was cut off, and with the answer if it is too large, has
+   * no room, or took too long.
    */
   private async read(
     stream: SMTPServerDataStream,
+    peer: string,
     held: { bytes: number },
   ): Promise<Uint8Array | MailAnswer | undefined> {
-    const { messageBytesMax, bytesInFlightMax } = this.options;
+    const { messageBytesMax, messageTimeoutMs } = this.options;
     const parts: Uint8Array[] = [];
     let refusal: MailAnswer | undefined;
+    const refuse = (why: MailAnswer): void => {
+      refusal = why;
+      // The rest is read, so that the sender hears the answer, and discarded.
+      this.inFlight.add(peer, -held.bytes);
+      held.bytes = 0;
+      parts.length = 0;
+    };
+    const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
         if (refusal !== undefined) return;
-        if (held.bytes + part.length > messageBytesMax) refusal = TOO_LARGE;
-        else if (this.bytesInFlight + part.length > bytesInFlightMax) refusal = TOO_MUCH;
-        else {
-          held.bytes += part.length;
-          this.bytesInFlight += part.length;
-          parts.push(part);
-          return;
-        }
-        // The rest is read, so that the sender hears the answer, and discarded.
-        this.bytesInFlight -= held.bytes;
-        held.bytes = 0;
-        parts.length = 0;
+        if (held.bytes + part.length > messageBytesMax) return refuse(TOO_LARGE);
+        if (!this.inFlight.hasRoom(peer, part.length)) return refuse(TOO_MUCH);
+        held.bytes += part.length;
+        this.inFlight.add(peer, part.length);
+        parts.push(part);
       });
       stream.once("end", () => resolve(true));
       stream.once("close", () => resolve(false));
       stream.once("error", () => resolve(false));
     });
+    clearTimeout(late);
     if (!whole) return undefined;
     if (stream.sizeExceeded) return TOO_LARGE;
     return refusal ?? new Uint8Array(Buffer.concat(parts));

@@ -35,16 +35,27 @@ const SOCKET_TIMEOUT_MS = 60_000;
 /** The agents of a host share the connections. */
 const CONNECTIONS_MAX = 5;
 
+/** Replies about the login or the encryption of the connection (RFC 4954, RFC 3207). */
+const LOGIN_CODES: ReadonlySet<number> = new Set([530, 534, 535, 538]);
+/** Commands that refer to a message; `nodemailer` sends others before the first. */
+const OF_MESSAGE = /^(?:MAIL|RCPT|DATA|API)/;
+
 /**
- * True if the relay's refusal is permanent. Refused credentials are not: they do not concern the
- * message.
+ * True if the relay's refusal is permanent. A refused connection or login is not: it does not
+ * concern the message, and ends once the setting or the relay is repaired.
  */
-const isFinal = ({ responseCode = 0, code }: RelayError): boolean =>
-  responseCode >= 500 && responseCode < 600 && code !== "EAUTH";
+const isFinal = ({ responseCode = 0, code, command }: RelayError): boolean =>
+  responseCode >= 500 &&
+  responseCode < 600 &&
+  code !== "EAUTH" &&
+  !LOGIN_CODES.has(responseCode) &&
+  (command === undefined || OF_MESSAGE.test(command));
 
 interface RelayError extends Error {
   readonly responseCode?: number | undefined;
   readonly code?: string | undefined;
+  /** The SMTP command that was answered; `CONN` for the greeting. */
+  readonly command?: string | undefined;
   /** For the refusal of one recipient. */
   readonly recipient?: string | undefined;
 }

@@ -2,12 +2,17 @@
  * `agents dev --tunnel`: the URL that a program prints, the program's end, and the messages to the
  * user.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { openTunnel, publicUrl } from "../../services/cli/serving/openTunnel.ts";
 import { settingsPage } from "../../services/cli/serving/settingsPages.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const open = (script: string, warn: (line: string) => void = () => undefined) =>
   openTunnel({
@@ -31,6 +36,11 @@ INF |  https://cut-off.trycloudflare.com  | -> http://localhost:8787\n`),
   );
   expect(publicUrl("listening on https://localhost:8787 \n")).toBeUndefined();
   expect(publicUrl("https://half.exam")).toBeUndefined(); // the rest may follow
+  expect(
+    publicUrl("see https://docs.example.com?a=1 or https://me@b.example.com \n"),
+  ).toBeUndefined();
+  for (const around of ["\x1b[32mURL\x1b[0m\n", "`URL`", "At URL.\n", "│URL│", "(URL)", "URL/ \n"])
+    expect(publicUrl(around.replace("URL", "https://a.example.com"))).toBe("https://a.example.com");
 });
 
 it("the program is run with the local address, and ended afterwards", async () => {
@@ -62,6 +72,8 @@ it("a URL needs no program, and port 0 needs a number", async () => {
     openTunnel({ tunnel: given, port, time: machineTime, warn: () => undefined });
   expect((await tunnel("https://dev.example.com/", 0)).url).toBe("https://dev.example.com");
   await expect(tunnel("cloudflared", 0)).rejects.toThrow("Set one with --port");
+  for (const given of ["", " ", "https://dev.example.com/path"])
+    await expect(tunnel(given, 8787)).rejects.toThrow(`--tunnel "${given}" is neither`);
 });
 
 it("every provider has a settings page", () => {
@@ -75,3 +87,35 @@ it("every provider has a settings page", () => {
   const without = names.filter((name) => settingsPage(name).startsWith("your sender"));
   expect(without.filter((name) => name !== "standard-webhooks")).toEqual([]);
 });
+
+it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+  "a program that has printed no URL yet ends with dev at %s",
+  async (signal) => {
+    const folder = tempFolder("tunnel");
+    writeFileSync(join(folder.path, "server.ts"), "export default {};\n");
+    const quiet = `"${process.execPath}" -e 'console.log("pid", process.pid); ${STAYS}' > pid`;
+    const args = ["dev", "server.ts", "--data", "data", "--tunnel", quiet];
+    const main = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+    const dev = spawn(process.execPath, [main, ...args], { cwd: folder.path, stdio: "ignore" });
+    const ended = once(dev, "close");
+    const pid = await pollUntil("the program runs", () => {
+      const file = join(folder.path, "pid");
+      const text = existsSync(file) ? readFileSync(file, "utf8") : "";
+      const found = /^pid (\d+)\n/.exec(text)?.[1];
+      return found === undefined
+        ? { done: false, saw: text }
+        : { done: true, value: Number(found) };
+    });
+    dev.kill(signal);
+    await ended;
+    await pollUntil("the program has ended", () => {
+      try {
+        process.kill(pid, 0);
+        return { done: false, saw: "it runs" };
+      } catch {
+        return { done: true, value: true };
+      }
+    });
+    folder.remove();
+  },
+);

@@ -64,8 +64,8 @@ class RawClient {
   private text = "";
   private ended = false;
   private readonly socket: Socket;
-  constructor(port: number) {
-    this.socket = connect(port, "127.0.0.1");
+  constructor(port: number, localAddress = "127.0.0.1") {
+    this.socket = connect({ port, host: "127.0.0.1", localAddress });
     this.socket.on("data", (data) => (this.text += data.toString()));
     this.socket.on("close", () => (this.ended = true));
     this.socket.on("error", () => undefined);
@@ -170,6 +170,49 @@ describe("the SMTP listener", () => {
     expect(mails.map(({ rawSize }) => rawSize)).toEqual([20_000, 60_000]);
     // The connection of the refused message still works.
     expect(await second.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+  });
+
+  test("a peer gets half of the room for messages: it can't keep out others' mail", async () => {
+    const { port } = await listen({ bytesInFlightMax: 100_000, messageBytesMax: 50_000 });
+    const half = `${"x".repeat(998)}\r\n`.repeat(48);
+    const begin = async (peer: string) => {
+      const client = new RawClient(port, peer);
+      await client.hear();
+      await client.say("EHLO me");
+      await client.say("MAIL FROM:<a@x.org>");
+      await client.say("RCPT TO:<b@x.org>");
+      await client.say("DATA");
+      return client;
+    };
+    (await begin("127.0.0.2")).write(half);
+    const second = await begin("127.0.0.2");
+    expect(await second.say(`${half}.`)).toMatch(/^451 4\.3\.2/);
+    const other = await begin("127.0.0.3");
+    expect(await other.say(`${half}.`)).toMatch(/^250/);
+  });
+
+  test("a message that trickles in for too long is refused, and its room is free at once", async () => {
+    const { port, mails } = await listen({ bytesInFlightMax: 1_000, messageTimeoutMs: 300 });
+    const slow = new RawClient(port);
+    await slow.hear();
+    await slow.say("EHLO me");
+    await slow.say("MAIL FROM:<a@x.org>");
+    await slow.say("RCPT TO:<b@x.org>");
+    await slow.say("DATA");
+    slow.write(`${"x".repeat(950)}\r\n`);
+    await pollUntil("another message has room", async () => {
+      const { code } = await deliver(port, MAIL);
+      return code === 250 || { done: false, saw: code };
+    });
+    expect(await slow.say(".")).toMatch(/^451 4\.3\.2 The message took too long/);
+    expect(mails).toHaveLength(1);
+  });
+
+  test("an answer has at most 512 octets, in whole characters", async () => {
+    const { port } = await listen({}, undefined, (mail) => mail.setReject("nö".repeat(400)));
+    const { response } = await deliver(port, MAIL);
+    expect(Buffer.byteLength(response)).toBeLessThan(500);
+    expect(response).toMatch(/^550 5\.7\.1 (?:nö)+n?$/);
   });
 
   test("limits the connections of one peer", async () => {

@@ -1,4 +1,5 @@
 /** The relay adapter against a real SMTP server: the bytes of a message, and its recipients. */
+import { createServer } from "node:net";
 import { Context, Effect, Exit, Layer, Scope } from "effect";
 import PostalMime from "postal-mime";
 import { afterEach, expect, test } from "vitest";
@@ -16,10 +17,14 @@ afterEach(async () => {
 async function relay() {
   const sink = await Sink.open();
   open.push(() => sink.close());
+  return { sink, transport: await transportTo(sink.url) };
+}
+
+async function transportTo(url: string) {
   const scope = Effect.runSync(Scope.make());
   open.push(() => Effect.runPromise(Scope.close(scope, Exit.void)));
-  const built = Layer.build(smtpRelayLayer(sink.url)).pipe(Scope.provide(scope));
-  return { sink, transport: Context.get(await Effect.runPromise(built), MailTransport) };
+  const built = Layer.build(smtpRelayLayer(url)).pipe(Scope.provide(scope));
+  return Context.get(await Effect.runPromise(built), MailTransport);
 }
 
 const mailOf = (id: string, content: Partial<EmailContent> = {}): OutgoingMail => ({
@@ -43,6 +48,32 @@ test("recipients refused for good and recipients to try later are told apart", a
   });
   expect((await send("gone@x.org", "grey@x.org"))._tag).toBe("Failed");
   expect((await send("gone@x.org"))._tag).toBe("Refused");
+});
+
+/** What the relay answers to each command; others are answered 250. */
+async function answering(answers: Readonly<Record<string, string>>) {
+  const server = createServer((socket) => {
+    const answer = (command: string): void =>
+      void socket.write(
+        `${answers[command] ?? (command === "greeting" ? "220 hi" : "250 ok")}\r\n`,
+      );
+    answer("greeting");
+    socket.on("error", () => undefined);
+    socket.on("data", (data) => answer(String(data).slice(0, 4).toUpperCase()));
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  open.push(() => new Promise((closed) => void server.close(() => closed())));
+  const { port } = server.address() as { readonly port: number };
+  return transportTo(`smtp://127.0.0.1:${port}`);
+}
+
+test.each([
+  ["the connection", { greeting: "554 5.7.1 not you" }, "Failed"],
+  ["its login", { MAIL: "530 5.7.0 Authentication required" }, "Failed"],
+  ["the sender of the mail", { MAIL: "550 5.1.8 no such sender" }, "Refused"],
+])("a refusal of %s is final only if it concerns the mail", async (_what, answers, tag) => {
+  const transport = await answering(answers);
+  expect((await transport.send(mailOf("Desk.aaaaaaaa.1")))._tag).toBe(tag);
 });
 
 const boundaryIn = (raw: Buffer): string => /boundary="([^"]+)"/.exec(raw.toString())![1]!;

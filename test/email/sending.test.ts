@@ -33,7 +33,7 @@ class Writer extends Agent<Env> {
     const binding = {
       send: async (message: unknown) => ({ messageId: `own ${seen.push(message)}` }),
     };
-    return [await this.write({ binding, secret: "k" }), seen];
+    return [await this.write({ binding, secret: "k", inReplyTo: "<first@x>" }), seen];
   }
   async writeAndAbort() {
     await this.write();
@@ -120,7 +120,9 @@ describe("sendEmail", () => {
     await expect(writer.writeWithout()).rejects.toThrow(/sendEmail: the binding is missing/);
     const [sent, seen] = (await writer.writeByOwn()) as [unknown, Array<Record<string, unknown>>];
     expect(sent).toEqual({ messageId: "own 1" });
-    expect(seen[0]).toMatchObject({ to: "you@example.org", headers: { "X-Agent-ID": "w" } });
+    const headers = { "X-Agent-ID": "w", "In-Reply-To": "<first@x>" };
+    expect(seen[0]).toMatchObject({ to: "you@example.org", headers });
+    expect(seen[0]).not.toHaveProperty("inReplyTo");
     expect(t.sends()).toHaveLength(0);
   });
 

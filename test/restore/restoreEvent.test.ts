@@ -7,7 +7,11 @@ import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../core/journal/rebuildAgent.ts";
 import { restoreEvent } from "../../core/restore/restoreEvent.ts";
+import { BudgetExceeded } from "../../core/budget/Budget.ts";
+import { Budgets } from "../../core/budget/Budgets.ts";
 import { QueueTable } from "../../core/queue/QueueTable.ts";
+import { Turn } from "../../core/turn/Turn.ts";
+import { CronParser } from "../../services/cronParser/CronParser.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 
 const ID = agentId("Ledger", "one");
@@ -22,15 +26,64 @@ function commit(database: AgentDatabase): Uint8Array {
   return database.image();
 }
 
-function fill(database: AgentDatabase, when: string): void {
+/** Of the fibers `then` and `now`, and of a workflow: id, key, status, type of its event. */
+const APPROVALS = new Map([
+  [
+    "then",
+    [
+      ["refund", '"then" refund', "waiting", null],
+      ["moved", '"then" moved', "waiting", null],
+      ["ended", '"then" ended', "waiting", null],
+      ["step", "step", "waiting", "approval step"],
+    ],
+  ],
+  [
+    "now",
+    [
+      ["refund", '"then" refund', "approved", null],
+      ["moved", '"now" moved', "waiting", null],
+      ["ended", '"then" ended', "withdrawn", null],
+      ["later", '"now" later', "waiting", null],
+      ["decided", '"now" decided', "rejected", null],
+      ["step", "step", "waiting", "approval step"],
+    ],
+  ],
+] as const);
+
+/** Spends of the budget "tokens", of which there are 100 a day. */
+function spend(database: AgentDatabase, amount: number): void {
+  let ids = 0;
+  const budgets = new Budgets(
+    {
+      id: ID,
+      database,
+      query: (sql: string, params: never) => database.query(sql, params),
+      time: { nowMs: () => 1_000, id: () => `${amount} ${++ids}` },
+      turn: () => new Turn({ cause: { kind: "background" }, owner: {} }),
+      emit: () => undefined,
+      parts: { jobs: { cron: new CronParser() } },
+    } as never,
+    false,
+  );
+  budgets.spend("tokens", amount, { limit: 100, per: "day" }).settle(amount);
+}
+
+function fill(database: AgentDatabase, when: "then" | "now"): void {
   database.query("CREATE TABLE IF NOT EXISTS notes (text TEXT)", []);
   database.query("INSERT INTO notes VALUES (?)", [when]);
-  const status = when === "then" ? "waiting" : "approved";
+  spend(database, when === "then" ? 10 : 80);
   database.query(
-    "CREATE TABLE IF NOT EXISTS cf_agents_approvals (id TEXT PRIMARY KEY, status)",
+    "CREATE TABLE IF NOT EXISTS cf_agents_fibers (fiber_id TEXT PRIMARY KEY, owed INTEGER)",
     [],
   );
-  database.query("INSERT OR REPLACE INTO cf_agents_approvals VALUES ('refund', ?)", [status]);
+  database.query("DELETE FROM cf_agents_fibers", []);
+  database.query("INSERT INTO cf_agents_fibers VALUES (?, 1)", [when]);
+  database.query(
+    "CREATE TABLE IF NOT EXISTS cf_agents_approvals (id TEXT PRIMARY KEY, key TEXT UNIQUE, status TEXT, event_type TEXT)",
+    [],
+  );
+  for (const row of APPROVALS.get(when)!)
+    database.query("INSERT OR REPLACE INTO cf_agents_approvals VALUES (?, ?, ?, ?)", row);
   database.query("CREATE TABLE IF NOT EXISTS cf_agents_workflows (id TEXT PRIMARY KEY)", []);
   database.query("INSERT INTO cf_agents_workflows VALUES (?)", [when]);
   database.query(
@@ -89,10 +142,33 @@ it("a restore keeps what was sent, and what waits to be sent", () => {
   expect(ids("svc_agents_mail")).toEqual(["now", "then"]);
 });
 
-it("a restore keeps people's decisions: a link decides once", () => {
+it("a restore keeps what is spent of budgets", () => {
   const { after } = restored();
-  const { rows } = after.query("SELECT id, status FROM cf_agents_approvals", []);
-  expect(rows).toEqual([["refund", "approved"]]);
+  const used = after.query("SELECT used FROM cf_agents_budget_uses", []).rows;
+  expect(used).toEqual([[90]]);
+  expect(() => spend(after, 11)).toThrow(BudgetExceeded);
+});
+
+it("a restore keeps people's decisions, and withdraws questions that nobody waits for", () => {
+  const { after } = restored();
+  const { rows } = after.query(
+    "SELECT id, key, status FROM cf_agents_approvals ORDER BY rowid",
+    [],
+  );
+  expect(rows).toEqual([
+    ["refund", '"then" refund', "approved"],
+    ["moved", '"then" moved', "waiting"],
+    ["ended", '"then" ended', "waiting"],
+    ["later", '"now" later', "withdrawn"],
+    ["decided", '"now" decided', "rejected"],
+    ["step", "step", "waiting"],
+  ]);
+});
+
+it("a restore keeps the indexes of kept tables", () => {
+  const { after } = restored();
+  const sql = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql NOT NULL ORDER BY name";
+  expect(after.query(sql, []).rows.flat()).toContain("svc_agents_mail_uid");
 });
 
 it("a restore does not stop started workflows", () => {

@@ -1,6 +1,10 @@
-/** Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials. */
+/**
+ * Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials. What
+ * could not serve is refused before anything is started.
+ */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { createSecureContext } from "node:tls";
 import type { MailSettings } from "../../wiring/ProcessSettings.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -39,6 +43,7 @@ export function mailSettings(
     tlsCert === undefined || tlsKey === undefined
       ? undefined
       : { cert: readPem(resolve(cwd, tlsCert)), key: readPem(resolve(cwd, tlsKey)) };
+  if (tls !== undefined) checkTls(tls);
   return {
     port: given.smtpPort,
     relayUrl,
@@ -61,9 +66,21 @@ function credentials(env: Terminal["env"]): MailSettings["auth"] {
   const user = env["AGENTS_SMTP_USER"];
   const password = env["AGENTS_SMTP_PASS"];
   if (user === undefined && password === undefined) return undefined;
-  if (user === undefined || password === undefined)
-    throw usage("AGENTS_SMTP_USER and AGENTS_SMTP_PASS go together: set both");
+  // An empty password would be accepted from anybody.
+  if (!user || !password)
+    throw usage(
+      "AGENTS_SMTP_USER and AGENTS_SMTP_PASS go together: set both, and neither to an empty value",
+    );
   return { user, password };
+}
+
+/** Throws `CliError` for a certificate that no server could use. */
+function checkTls(tls: { readonly cert: string; readonly key: string }): void {
+  try {
+    createSecureContext(tls);
+  } catch (error) {
+    throw failed(`--tls-cert and --tls-key can't be used together: ${messageOf(error)}`);
+  }
 }
 
 function readPem(file: string): string {

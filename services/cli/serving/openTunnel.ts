@@ -5,7 +5,7 @@
  */
 import { spawn } from "node:child_process";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { failed } from "../terminal/CliError.ts";
+import { failed, usage } from "../terminal/CliError.ts";
 
 export interface Tunnel {
   /** Scheme and host, e.g. `https://a-b.trycloudflare.com`. */
@@ -36,6 +36,10 @@ const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
 export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const { tunnel, port, time, warn } = options;
   if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
+  if (tunnel.trim() === "" || /^https?:\/\//i.test(tunnel))
+    throw usage(
+      `--tunnel "${tunnel}" is neither the command of a tunnel program nor a URL without a path. Examples: "cloudflared tunnel --url {url}", https://dev.example.com`,
+    );
   if (port === 0) throw failed("--tunnel needs a fixed port. Set one with --port.");
   const command = tunnel
     .replaceAll("{url}", `http://127.0.0.1:${port}`)
@@ -99,16 +103,23 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   }
 }
 
+/** What colours text on a terminal. */
+// oxlint-disable-next-line no-control-regex
+const COLOURS = /\x1b\[[0-9;]*[A-Za-z]/g;
+/** A host, and not the beginning of a longer URL: what follows is no part of one. */
+const HOST_URL = /(https:\/\/[A-Za-z0-9.:-]+)\/?(?=[^\p{L}\p{N}_.:/?#%@~&=+-])/gu;
+
 /**
  * Returns the first complete URL that has only a host, which is not this machine. Tunnel programs
  * also print links to documentation, but those have a path.
  */
 export function publicUrl(text: string): string | undefined {
-  for (const [, url = ""] of text.matchAll(/(https:\/\/[^\s"'<>|,;)\]]+)(?=[\s"'<>|,;)\]])/g)) {
+  for (const [, found = ""] of text.replace(COLOURS, " ").matchAll(HOST_URL)) {
+    const url = found.replace(/[.:]+$/, ""); // of the sentence around it
     if (!URL.canParse(url)) continue;
-    const { hostname, pathname, search, origin } = new URL(url);
-    const isLocal = /^(?:localhost|127\.|0\.0\.0\.0|\[)/.test(hostname);
-    if (!isLocal && pathname === "/" && search === "" && hostname.includes(".")) return origin;
+    const { hostname, origin } = new URL(url);
+    const isLocal = /^(?:localhost|127\.|0\.0\.0\.0)/.test(hostname);
+    if (!isLocal && hostname.includes(".")) return origin;
   }
   return undefined;
 }

@@ -14,6 +14,7 @@ import {
   type LoadedEnv,
 } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
+import { handlesMail } from "../../module/mailModule.ts";
 import { reseedPlatform } from "../../platform/bindPlatform.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -115,6 +116,11 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, known, options);
     return { module, ...envOf(module), refreshEnv, envFilesRead, envOf };
   }
+  // Every mail would be refused for good: a wrong module must not bounce a domain's mail.
+  if (options.role === "mail" && !handlesMail(module))
+    throw failed(
+      `${shownPath(terminal.cwd, file)} takes no mail: its default export has no email handler and no email routes.`,
+    );
   const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
   if (options.role === "gateway") {
     if (faults.length > 0) throw failed(faults.join("\n"));

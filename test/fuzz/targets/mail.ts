@@ -56,6 +56,7 @@ async function openSmtp() {
       port: 0,
       messageBytesMax: MESSAGE_BYTES_MAX,
       bytesInFlightMax: 1024 * 1024,
+      messageTimeoutMs: 5_000,
       recipientsMax: 10,
       connectionsMax: 100,
       connectionsPerPeerMax: 100,
