@@ -125,6 +125,8 @@ export class Agent<
 
   constructor(ctx: AgentContext | PlatformContext, env: Env) {
     super();
+    // A getter of the class, which the field would hide.
+    if ("initialState" in new.target.prototype) Reflect.deleteProperty(this, "initialState");
     this.ctx = ctx as AgentContext;
     this.env = env;
     this.#runtime = runtimeOf(this.ctx);

@@ -71,9 +71,9 @@ export interface AgentDatabase {
   /**
    * Runs one or more statements. Each takes as many of the parameters as it has, in order; the
    * result is the last statement's. Throws the SQLite error as it is (`message`, numeric
-   * `resultCode`); a failed statement changes nothing, and those before it stay. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use
-   * `transaction`). Throws `TooManyRows` when a statement that only reads returns more than
-   * `rowsMax`; default: no limit.
+   * `resultCode`); a failed statement changes nothing, and those before it stay. BEGIN, COMMIT,
+   * ROLLBACK and SAVEPOINT are refused (use `transaction`). Throws `TooManyRows` when a statement
+   * that only reads returns more than `rowsMax`; default: no limit.
    */
   readonly query: (
     sql: string,

@@ -80,7 +80,7 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
       begin: () => inTurn(() => agent.flush()),
       end: () => undefined,
       store: async (step) => {
-        if (isOver()) return false;
+        if (isOver()) return true;
         agent.keeping.streams.storeSoon();
         await inTurn(() => this.keep(fiber, step));
         return true;

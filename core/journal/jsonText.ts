@@ -16,8 +16,8 @@ const CLOSE_OBJECT = 0x7d;
 
 /**
  * Undefined for what JSON leaves out: `undefined`, a function, a symbol. Throws as `writtenJson`,
- * `RangeError` for more than `LEVELS_MAX` levels, and `TypeError` for a `Map` or a `Set`, which JSON
- * writes as `{}`. `what` names the value.
+ * `RangeError` for more than `LEVELS_MAX` levels, and `TypeError` for a `Map` or a `Set`, which
+ * JSON writes as `{}`. `what` names the value.
  */
 export function jsonText(value: unknown, what: string): string | undefined {
   const text = writtenJson(value, what);

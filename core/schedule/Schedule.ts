@@ -161,7 +161,7 @@ export function readInterval(intervalSeconds: unknown): When {
     !(intervalSeconds > 0 && intervalSeconds <= INTERVAL_SECONDS_MAX)
   )
     throw new RangeError(
-      `intervalSeconds must be more than 0 and at most ${INTERVAL_SECONDS_MAX} (30 days), not ${String(intervalSeconds)}`,
+      `intervalSeconds must be more than 0 and at most ${INTERVAL_SECONDS_MAX} (30 days), not ${typeof intervalSeconds === "string" ? `the text "${intervalSeconds}"` : String(intervalSeconds)}`,
     );
   return { type: "interval", intervalSeconds };
 }

@@ -44,10 +44,11 @@ const STEPS_MAX = 1000;
  */
 const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
- * The most results kept for turns whose attempt has failed. They may never be asked for again, so
- * the oldest are forgotten first.
+ * The most results kept for turns whose attempt has failed, and UTF-16 units of them: as much as
+ * one result may have. They may never be asked for again, so the oldest are forgotten first.
  */
 const LEFT_MAX = 1000;
+const LEFT_CHARS_MAX = 16 * 1024 * 1024;
 
 export interface StepsAgent extends AttemptsAgent, InputStepsAgent, Pick<AgentTurns, "turn"> {
   readonly options: { readonly retry?: RetryOptions };
@@ -83,9 +84,17 @@ interface Made {
   readonly request: StepRequest | undefined;
 }
 
+/** Rule 4. */
+interface Running {
+  readonly made: Promise<Made>;
+  /** UTF-16 units of its result, once that waits for the next attempt. */
+  leftChars: number;
+}
+
 export class AgentSteps {
-  /** Rule 4, by work and step. */
-  private readonly running = new Map<string, Promise<Made>>();
+  /** By work and step. */
+  private readonly running = new Map<string, Running>();
+  private leftChars = 0;
 
   constructor(
     private readonly agent: StepsAgent,
@@ -200,7 +209,8 @@ export class AgentSteps {
       const running = JSON.stringify([store.work, scope.id]);
       const { text, request } = await this.join(running, () => this.perform(scope, work));
       await this.agent.unlessDiscarded();
-      if (await store.store({ key: scope.id, text, request })) this.running.delete(running);
+      if (await store.store({ key: scope.id, text, request })) this.drop(running);
+      else this.leave(running, text?.length ?? 0);
       return text;
     } finally {
       store.end();
@@ -237,16 +247,33 @@ export class AgentSteps {
   private async join(key: string, begin: () => Promise<Made>): Promise<Made> {
     let running = this.running.get(key);
     if (running === undefined) {
-      running = begin();
+      running = { made: begin(), leftChars: 0 };
       this.running.set(key, running);
-      if (this.running.size > LEFT_MAX) this.running.delete(this.running.keys().next().value!);
+      if (this.running.size > LEFT_MAX) this.drop(this.running.keys().next().value!);
     }
     try {
-      return await running;
+      return await running.made;
     } catch (error) {
-      this.running.delete(key);
+      this.drop(key);
       throw error;
     }
+  }
+
+  /** The result waits for the next attempt of its turn. */
+  private leave(key: string, chars: number): void {
+    const left = this.running.get(key);
+    if (left === undefined) return;
+    this.leftChars += chars - left.leftChars;
+    left.leftChars = chars;
+    for (const [oldest, { leftChars }] of this.running) {
+      if (this.leftChars <= LEFT_CHARS_MAX) return;
+      if (leftChars > 0) this.drop(oldest);
+    }
+  }
+
+  private drop(key: string): void {
+    this.leftChars -= this.running.get(key)?.leftChars ?? 0;
+    this.running.delete(key);
   }
 
   private async perform(scope: Omit<StepScope, "begun">, work: StepWork): Promise<Made> {

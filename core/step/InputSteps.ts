@@ -71,23 +71,26 @@ export class InputSteps implements StepStore {
     // them.
     const { rest } = this.turn;
     if (rest.ended) {
-      this.reportLate(step, rest);
-      return false;
+      if (mayRunAgain(rest)) return false;
+      if (rest.outcome?.dead === false) this.reportLate(step, rest);
+      return true;
     }
     this.agent.keeping.streams.storeSoon();
     await storeStep(this.agent, rest, step);
     return true;
   }
 
-  /** The next attempt of an input that failed joins the step; one that is done has none. */
-  private reportLate({ key }: DoneStep, { cause, outcome }: Turn): void {
-    if (outcome === undefined || outcome.dead || outcome.done.length === 0) return;
+  private reportLate({ key }: DoneStep, { cause }: Turn): void {
     this.agent.log.warn(
       "a step ended after its turn, and its result was not stored: await this.step and this.fetch",
       { step: nameOfStep(key), turn: cause.kind, id: cause.id, type: cause.type },
     );
   }
 }
+
+/** The next attempt of an input that failed joins the step. One that is done or dead has none. */
+const mayRunAgain = ({ outcome }: Turn): boolean =>
+  outcome === undefined || (!outcome.dead && outcome.done.length === 0);
 
 /** Stores a step's result, or a record of undoing, with the turn's input. */
 function storeStep(

@@ -25,8 +25,8 @@ export interface StepStore {
   /** How many results are kept, and UTF-16 units of them. */
   size(): { readonly steps: number; readonly chars: number };
   /**
-   * Keeps a result. Resolves to true when it is stored, to false if the work is over and nothing
-   * is kept. Rejects with `AgentDiscarded`.
+   * Keeps a result. Resolves to true when it is stored, or when nobody will ask for it; to false if
+   * nothing is kept, and the next attempt of the work may ask. Rejects with `AgentDiscarded`.
    */
   store(step: DoneStep): Promise<boolean>;
   idempotencyKey(key: string): string;

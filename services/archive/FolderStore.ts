@@ -50,7 +50,7 @@ export class FolderStore implements ArchiveStore {
     }
   }
 
-  /** A link to a folder is one, as it is for `get`. One to nothing holds no object, so it is none. */
+  /** A link to a folder is one, as it is for `get`. */
   private async isFolder(key: string, entry: Dirent): Promise<boolean> {
     if (!entry.isSymbolicLink()) return entry.isDirectory();
     const found = await stat(join(this.root, key)).catch(() => undefined);

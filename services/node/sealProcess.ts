@@ -15,6 +15,7 @@ import { Socket } from "node:net";
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { nodeOutgoing } from "./NodeOutgoing.ts";
+import { brokerUrls } from "./brokerUrls.ts";
 
 /** Rule 1. */
 class NothingLeaves extends Error {
@@ -63,7 +64,7 @@ export async function sealedWhile<A>(broker: string, f: () => Promise<A>): Promi
 }
 
 const hostsOf = (urls: string): ReadonlySet<string> =>
-  new Set(urls.split(",").map((url) => new URL(url).host));
+  new Set(brokerUrls(urls).map(({ host }) => host));
 
 /** Rule 1. Returns what ends it. */
 function holdBack(isAllowed: (to: string) => boolean, why: string): () => void {

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect";
 import { Log } from "../../core/telemetry/Log.ts";
 import { findNatsServer } from "../natsServer/findNatsServer.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
+import { brokerUrls } from "../node/brokerUrls.ts";
 import { openScoped } from "./openScoped.ts";
 import type { BrokerSettings } from "./ProcessSettings.ts";
 import type { OpenBroker } from "./Joins.ts";
@@ -44,13 +45,7 @@ const startOwn = ({ dataFolder, log, progress }: BrokerSettings) =>
 
 /** Scheme, host and port of each URL: what is left out can be a user, a password or a token. */
 function summaryOf(urls: string): string {
-  const shown = urls.split(",").map((text) => {
-    // As `NatsConnection` reads them, which reports one that can't be read.
-    const given = text.trim();
-    const url = given.includes("://") ? given : `nats://${given}`;
-    if (!URL.canParse(url)) return "an invalid URL";
-    const { protocol, host } = new URL(url);
-    return `${protocol}//${host}`;
-  });
-  return shown.join(",");
+  return brokerUrls(urls)
+    .map(({ protocol, host }) => `${protocol}//${host}`)
+    .join(",");
 }

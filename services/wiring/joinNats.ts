@@ -27,7 +27,7 @@ export const natsOptions = (
   { natsUrl, login, namespace }: Target,
   role: string,
 ): NatsOptions & { readonly namespace: string } => ({
-  servers: natsUrl.split(","),
+  servers: natsUrl,
   name: `agents ${role}`,
   inboxPrefix: `_INBOX.${namespace}.${role}`,
   answerPrefix: `${namespace}.answer.${role}`,

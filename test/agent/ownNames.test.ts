@@ -1,6 +1,6 @@
 /**
- * Methods of a class that have the name of a method which only this package's base class has, as an
- * app for the reference may.
+ * Members of a class that have the name of one that only this package's base class has, or that it
+ * has as a field, as an app for the reference may.
  */
 import { expect, test } from "vitest";
 import { Agent } from "agents";
@@ -55,4 +55,19 @@ test("do not hide the agent's log from the runtime: an error of a hook is logged
   expect(lines.map(({ fields }) => String(fields?.["error"]))).toEqual([
     expect.stringMatching(/^RangeError: no page/),
   ]);
+});
+
+class Counted extends Untyped {
+  get initialState() {
+    return { count: 3 };
+  }
+  read() {
+    return Reflect.get(this, "state") as unknown;
+  }
+}
+
+test("a getter initialState is the initial state", async () => {
+  await using rig = await testAgents({ agents: [Counted as never] });
+  const counted = (rig.env as unknown as { Counted: Env["Diary"] }).Counted.getByName("c");
+  expect(await counted["read"]!()).toEqual({ count: 3 });
 });

@@ -163,6 +163,7 @@ describe("a schedule is rejected at the call for", () => {
     ["a cron date that never comes", ["0 0 30 2 *", "tick"], '"0 0 30 2 *" is not a cron expression'],
     ["an unknown time zone", ["tick", { cron: "0 0 * * *", timezone: "Mars/Base" }], '"Mars/Base" is not a time zone'],
     ["an unknown misfire policy", ["tick", { cron: "0 0 * * *", misfire: "sometimes" }], "misfire"],
+    ["an interval as text", ["tick", { intervalSeconds: "5" }], 'not the text "5"'],
     ["an interval of 0", ["tick", { intervalSeconds: 0 }], "intervalSeconds must be more than 0 and at most 2592000 (30 days)"],
     ["an interval of more than 30 days", ["tick", { intervalSeconds: 2_592_001 }], "not 2592001"],
     ["an interval that is no number", ["tick", { intervalSeconds: "5" }], "intervalSeconds must be"],

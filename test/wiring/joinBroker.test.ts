@@ -11,8 +11,17 @@ test.each([
   ["nats://user:p@secret@host", "nats://host"],
   ["nats://user:secret@a:1, user:secret@b:2,c", "nats://a:1,nats://b:2,nats://c"],
   ["nats://user:secret@[::1]:4222", "nats://[::1]:4222"],
-  ["nats://user:secret/x@host", "an invalid URL"],
 ])("of %s", async (natsUrl, summary) => {
   const opened = await openBroker({ natsUrl } as BrokerSettings);
   expect(opened).toMatchObject({ url: natsUrl, summary });
 });
+
+test.each([
+  ["nats://user:secret/x@host", /is invalid: write nats/],
+  ["nats://user:pa,ss@127.0.0.1:4222", /write a comma .* as %2C/],
+  ["nats://user:1,secret@127.0.0.1:4222", /write a comma .* as %2C/],
+])("of %s, which can't be read, says what to write and shows no part of it", async (natsUrl, text) => {
+  const error = await openBroker({ natsUrl } as BrokerSettings).catch((e: Error) => e);
+  expect(String(error)).toMatch(text);
+  expect(String(error)).not.toMatch(/secret|user:1|:pa$|ss@|127/);
+}); // prettier-ignore

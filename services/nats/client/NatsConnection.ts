@@ -13,6 +13,7 @@ import { connect } from "@nats-io/transport-node";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
+import { brokerUrls } from "../../node/brokerUrls.ts";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
@@ -203,9 +204,7 @@ function readServers(given: string | readonly string[]): {
   readonly login: { user?: string; pass?: string; token?: string };
   readonly tls: boolean;
 } {
-  const urls = (typeof given === "string" ? given.split(",") : given).map(
-    (s) => new URL(s.includes("://") ? s.trim() : `nats://${s.trim()}`),
-  );
+  const urls = brokerUrls(given);
   const first = urls.find((u) => u.username !== "");
   const user = decodeURIComponent(first?.username ?? "");
   const pass = decodeURIComponent(first?.password ?? "");
