@@ -11,3 +11,9 @@ export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
  * host too, so don't retry it.
  */
 export class CallLost extends AgentUnreachable {}
+
+/**
+ * The deadline passed while the agent's host had the call. The host may be alive, and the turn may
+ * still run to its end.
+ */
+export class CallTimedOut extends AgentUnreachable {}

@@ -18,6 +18,7 @@
  *    answer `late` does not count, nor does anything while the broker is unreachable. A host that
  *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
  *    `LOSSES_MAX` only.
+ *    Without a loss, a call whose deadline passes fails with `CallTimedOut`.
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -35,7 +36,7 @@ import type { CallAnswer } from "./CallAnswer.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
-import { AgentUnreachable, CallLost } from "./AgentUnreachable.ts";
+import { AgentUnreachable, CallLost, CallTimedOut } from "./AgentUnreachable.ts";
 import { AnswerBudget } from "./AnswerBudget.ts";
 import { encodeCall, wholeBody, type EncodedCall } from "./callBodies.ts";
 import { deepened } from "./callDepth.ts";
@@ -264,6 +265,8 @@ export class CallClient {
     let { data } = encoded;
     /** Rule 6: before the call fails, a lost host may come back until then. */
     let returnEndMs: number | undefined;
+    /** Whether a host had the call for most of the time, and was not lost. */
+    let isSilent = false;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const nowMs = time.monotonicMs();
       if (this.closed) throw unreachable(what, "this process stops");
@@ -281,7 +284,9 @@ export class CallClient {
       }
       const leftMs = endMs - nowMs;
       if (leftMs <= 0)
-        throw unreachable(what, "no host owns it, or its host did not take the call");
+        throw isSilent
+          ? timedOut(what, deadlineMs)
+          : unreachable(what, "no host owns it, or its host did not take the call");
       if (tries.isSuspect) {
         beforeRepeat?.();
         data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
@@ -296,9 +301,12 @@ export class CallClient {
           return { reply: head, body: await wholeBody(this.parts.blobs, head, body) };
         tries.refused(head);
         if (head.late === true && !repeatable) throw lost(what, "its host has just changed");
-      } else if (reply._tag === "TimedOut" && !repeatable) {
+      } else if (reply._tag === "TimedOut") {
         const isLost = this.owners.lossesOf(shard) !== losses;
-        throw lost(what, isLost ? HOST_LOST : "its host did not answer");
+        isSilent = !isLost && !this.closed && leftMs > deadlineMs / 2;
+        if (!repeatable && isLost) throw lost(what, HOST_LOST);
+        if (!repeatable && this.closed) throw lost(what, "this process stops");
+        if (!repeatable) throw timedOut(what, deadlineMs);
       }
       await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
@@ -307,6 +315,11 @@ export class CallClient {
 
 const unreachable = (what: string, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `${what} can't be reached: ${why}` });
+
+const timedOut = (what: string, deadlineMs: number): CallTimedOut =>
+  new CallTimedOut({
+    message: `${what} did not answer within ${deadlineMs / 1000} s; its turn may still run, or have run`,
+  });
 
 const HOST_LOST = "its host was lost while it had the call";
 const lost = (what: string, why: string): CallLost =>

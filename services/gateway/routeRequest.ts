@@ -7,7 +7,7 @@
 import type { PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { socketOf, takePending } from "../../core/socket/socketResponse.ts";
-import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import { AgentUnreachable, CallLost, CallTimedOut } from "../../core/call/AgentUnreachable.ts";
 import { FAILED, textResponse } from "../../core/http/responseHead.ts";
 import { tooMuchWritten } from "../../core/input/fixedAnswers.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
@@ -21,7 +21,9 @@ import { messageOf, stackOf } from "../../core/errors/thrown.ts";
  * repeat it, and callers should not either.
  */
 const HOST_LOST =
-  "The agent's host was lost, or did not answer, while it had this request. It may have been carried out.";
+  "The agent's host was lost while it had this request. It may have been carried out.";
+const TIMED_OUT =
+  "The agent did not answer in time. Its turn may still be running, and may carry out this request.";
 
 /** The result of routing an upgrade. */
 type Routed =
@@ -72,8 +74,8 @@ const UPGRADE_REQUIRED = textResponse(
 
 /**
  * Never rejects. Responds 500 for an error of the module, 400 for an invalid agent name, 503 for an
- * agent that cannot be reached, 502 if the host was lost while it had the request, and 429 for an
- * agent that is past its journal rate.
+ * agent that cannot be reached, 502 if the host was lost while it had the request, 504 if its
+ * turn did not end within the deadline, and 429 for an agent that is past its journal rate.
  */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {
   const response = await responseOf(services, request);
@@ -110,6 +112,10 @@ function failureOf(services: GatewayServices, request: Request, error: unknown):
   if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
   // The caller has disconnected, so nobody reads the answer.
   if (request.signal.aborted && error === request.signal.reason) return unavailable();
+  if (error instanceof CallTimedOut) {
+    log.warn("an agent did not answer in time", { ...whereOf(request), error: error.message });
+    return new Response(TIMED_OUT, { status: 504 });
+  }
   if (error instanceof AgentUnreachable) {
     log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
     if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });

@@ -68,8 +68,11 @@ export class VirtualTime implements TimeShape {
     return next && Math.max(0, next.dueMs - this.elapsedMs);
   }
 
-  /** Moves both clocks by `ms` and runs the timers that fall due. */
-  async advance(ms: number): Promise<void> {
+  /**
+   * Moves both clocks by `ms` and runs the timers that fall due. Returns early, with the clocks at
+   * the last timer's instant, when `stop` returns true after a timer.
+   */
+  async advance(ms: number, stop?: () => boolean): Promise<void> {
     const endMs = this.elapsedMs + ms;
     await this.settle();
     for (let ran = 0; ; ran++) {
@@ -83,6 +86,7 @@ export class VirtualTime implements TimeShape {
       this.timers.delete(next.order);
       next.run();
       await this.settle();
+      if (stop?.() === true) return;
     }
     this.elapsedMs = endMs;
   }

@@ -6,11 +6,14 @@
  *    seed and on the test's steps and their order.
  * 2. Agent code may also wait for the real world (a file, a promise of the test). While a turn is
  *    open, each new activity grants it `GRACE_MS` of real time before virtual time moves. Work that
- *    needs no real time does not wait. A turn in which nothing has happened for
- *    `LATE_GRACE_AFTER_MS` of virtual time gets `REAL_WORK_GRACE_MS`, once.
+ *    needs no real time does not wait. While the code of an open turn has work of the machine that
+ *    has not ended (`RealWork`), virtual time stands still for up to `REAL_WORK_GRACE_MS`. So a
+ *    deadline does not pass during it. What is not known as such work, as a promise of the test,
+ *    gets `REAL_WORK_GRACE_MS` once nothing has happened for `LATE_GRACE_AFTER_MS` of virtual time.
  * 3. A wait that does not end within `PATIENCE_MS` of virtual time rejects with an error that lists
  *    what is open.
  */
+import { AsyncResource } from "node:async_hooks";
 import { setImmediate as loopTurn, setTimeout as machineSleep } from "node:timers/promises";
 
 /**
@@ -23,8 +26,8 @@ const GRACE_STEP_MS = 1;
  * soon as the work does.
  */
 export const REAL_WORK_GRACE_MS = 2_000;
-/** Rule 2. Turns seldom sleep this long, and may take 15 minutes (`turnSeconds`). */
-const LATE_GRACE_AFTER_MS = 60_000;
+/** Rule 2. Turns seldom sleep this long, and calls and requests wait for a minute. */
+const LATE_GRACE_AFTER_MS = 50_000;
 /** Longer than all attempts of an input, and than any deadline of a call or request. */
 const PATIENCE_MS = 15 * 60_000;
 
@@ -46,6 +49,8 @@ interface DriverHost {
   readonly open: () => ReadonlyArray<string>;
   /** Whether an agent is in a turn. */
   readonly isInTurn: () => boolean;
+  /** Whether code in a turn has work of the machine that has not ended. */
+  readonly isWorking: () => boolean;
   /** False if no host runs, so that open work stays open. */
   readonly isAlive: () => boolean;
 }
@@ -68,6 +73,10 @@ export class Driver {
   private seenActivity = -1;
   /** When an open turn gets its late grace, in virtual time. */
   private graceAtMs = Infinity;
+  /** How long open turns may still work in real time until something happens. */
+  private workMsLeft = 0;
+  /** The context of the test. A handler of outgoing requests calls in the context of an agent. */
+  private readonly context = new AsyncResource("Driver");
 
   constructor(private readonly host: DriverHost) {}
 
@@ -76,7 +85,7 @@ export class Driver {
     return new Promise((resolve, reject) => {
       const endMs = this.host.time.monotonicMs() + PATIENCE_MS;
       this.waits.add({ what, done, graceMs, endMs, resolve, reject });
-      void this.run();
+      this.context.runInAsyncScope(() => void this.run());
     });
   }
 
@@ -104,7 +113,7 @@ export class Driver {
   exclusive(f: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.alone.push(() => f().then(resolve, reject));
-      void this.run();
+      this.context.runInAsyncScope(() => void this.run());
     });
   }
 
@@ -118,7 +127,7 @@ export class Driver {
   advance(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.spans.push({ ms, resolve });
-      void this.run();
+      this.context.runInAsyncScope(() => void this.run());
     });
   }
 
@@ -138,30 +147,48 @@ export class Driver {
   /** Rules 1 and 2. */
   private async rest(): Promise<void> {
     const { time, activity, open } = this.host;
-    await time.advance(0);
-    const loading = this.host.takeLoading?.();
-    if (loading !== undefined) {
-      await loading.catch(() => undefined);
-      this.seenActivity = -1;
-    }
-    if (this.someDone()) return;
-    if (this.waits.size === 0 && open().length === 0) return;
-    if (activity() === this.seenActivity) {
-      if (time.monotonicMs() < this.graceAtMs) return;
-      this.graceAtMs = Infinity;
-      if (this.host.isInTurn()) await this.lateGrace();
-      return;
-    }
-    this.seenActivity = activity();
-    this.graceAtMs = time.monotonicMs() + LATE_GRACE_AFTER_MS;
+    do {
+      await time.advance(0);
+      const loading = this.host.takeLoading?.();
+      if (loading !== undefined) {
+        await loading.catch(() => undefined);
+        this.seenActivity = -1;
+      }
+      if (this.someDone()) return;
+      if (this.waits.size === 0 && open().length === 0) return;
+      if (activity() !== this.seenActivity) {
+        this.seenActivity = activity();
+        this.graceAtMs = time.monotonicMs() + LATE_GRACE_AFTER_MS;
+        this.workMsLeft = REAL_WORK_GRACE_MS;
+        await this.grace();
+      } else if (time.monotonicMs() >= this.graceAtMs) {
+        this.graceAtMs = Infinity;
+        if (this.host.isInTurn()) await this.lateGrace();
+      }
+    } while (await this.workEnds());
+  }
+
+  private async grace(): Promise<void> {
     const graceMs = Math.max(GRACE_MS, ...[...this.waits].map((wait) => wait.graceMs));
+    const isOver = (): boolean => this.host.activity() !== this.seenActivity || this.someDone();
     for (let ms = 0; ms < graceMs; ms += GRACE_STEP_MS) {
       // Most work ends within a turn of the event loop, which takes less than a millisecond.
       await loopTurn();
-      if (activity() !== this.seenActivity || this.someDone()) return;
+      if (isOver()) return;
       await machineSleep(GRACE_STEP_MS);
-      if (activity() !== this.seenActivity || this.someDone()) return;
+      if (isOver()) return;
     }
+  }
+
+  /** Waits for real work. Returns whether there was any, so that what follows it is to be run. */
+  private async workEnds(): Promise<boolean> {
+    let worked = false;
+    while (!this.someDone() && this.workMsLeft > 0 && this.host.isWorking()) {
+      await machineSleep(GRACE_STEP_MS);
+      this.workMsLeft -= GRACE_STEP_MS;
+      worked = true;
+    }
+    return worked;
   }
 
   private someDone(): boolean {
@@ -183,19 +210,21 @@ export class Driver {
 
   /** Moves time to the next timer, or within the current span to the next activity or its end. */
   private async step(): Promise<void> {
-    const { time, activity } = this.host;
+    const { time, activity, open } = this.host;
     const nowMs = time.monotonicMs();
     const [span] = this.spans;
     const nextMs = nowMs + (time.nextInMs ?? Infinity);
     const graceAtMs = this.graceAtMs > nowMs ? this.graceAtMs : Infinity;
     if (span !== undefined) {
       span.endMs ??= nowMs + span.ms;
-      // Moves on while nothing happens, since a month has many timers but few events.
-      const before = activity();
-      await time.advance(
-        Math.min(span.endMs, graceAtMs) - nowMs,
-        () => activity() !== before || this.waits.size > 0 || this.alone.length > 0,
-      );
+      let seen = activity();
+      await time.advance(Math.min(span.endMs, graceAtMs) - nowMs, () => {
+        if (this.waits.size > 0 || this.alone.length > 0) return true;
+        // Moves on while nothing is open, since a month has many timers but few turns.
+        if (activity() === seen) return false;
+        seen = activity();
+        return open().length > 0;
+      });
       if (time.monotonicMs() < span.endMs) return;
       this.spans.shift();
       span.resolve();

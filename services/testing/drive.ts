@@ -23,6 +23,7 @@ export function drive(installation: MemoryInstallation, outgoing: TestOutgoing):
     isAlive: () => installation.alive,
     open: () => openWork(installation),
     isInTurn: () => installation.agents().some((agent) => !agent.idle),
+    isWorking: () => installation.isWorking(),
     takeLoading: () => installation.takeLoading(),
   });
   const leaveWorld = joinWorld({

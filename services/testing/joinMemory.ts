@@ -45,6 +45,7 @@ import {
   type CountingCalls,
   type ProcessParts,
 } from "./joinProcesses.ts";
+import { RealWork } from "./RealWork.ts";
 
 /** Rule 2. */
 const LEASE_TTL_MS = 86_400_000;
@@ -99,6 +100,7 @@ export class MemoryInstallation {
   private readonly queries: QueriesShape | undefined;
   private readonly scope = Effect.runSync(Scope.make());
   private readonly dead = new WeakSet<ActiveAgent>();
+  private readonly work = new RealWork();
   private gatewayCalls: CountingCalls | undefined;
   private activities = 0;
   private loading: Promise<unknown> | undefined;
@@ -163,6 +165,12 @@ export class MemoryInstallation {
     const { agents } = this.host!;
     for (const agent of agents) if (agent.discarded) agents.delete(agent);
     return [...agents];
+  }
+
+  /** Whether code in a turn has work of the machine that has not ended. */
+  isWorking(): boolean {
+    const { agents } = this.host!;
+    return this.work.some((agent) => !agent.idle && agents.has(agent));
   }
 
   request(
@@ -277,7 +285,7 @@ export class MemoryInstallation {
       run: (turn, f) => {
         if (turn.owner instanceof ActiveAgent) own.agents.add(turn.owner);
         this.activities++;
-        return asyncAmbient.run(turn, f);
+        return this.work.during(() => asyncAmbient.run(turn, f));
       },
     };
     const { parts, queries } = this;

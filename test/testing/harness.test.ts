@@ -222,12 +222,10 @@ describe("time", () => {
     expect(test.now.getTime() - Date.parse(START)).toBeLessThan(2_000);
   });
 
-  it("waits for long real work before its turn times out", async () => {
+  it("waits for long real work before the webhook's deadline", async () => {
     const test = await start();
-    expect((await deliver(test, "load")).status).toBe(202);
-    await test.settled();
-    expect(await (await test.fetch("/agents/note-agent/a")).json()).toEqual({ notes: ["load"] });
-    expect(test.now.getTime() - Date.parse(START)).toBeLessThan(120_000);
+    expect(await (await deliver(test, "load")).text()).toBe("noted load");
+    expect(test.now.getTime() - Date.parse(START)).toBeLessThan(2_000);
   });
 
   it("reports what is pending when nothing arrives", async () => {

@@ -71,5 +71,5 @@ test("a login without the right to watch is refused once, and its calls continue
   await time.advance(leaseTtlMs);
   expect([watches(), said()]).toEqual([1, ""]);
   await time.advance(DEADLINE_MS);
-  expect(said()).toContain("its host did not answer");
+  expect(said()).toContain("Agent Board/one did not answer within ");
 });

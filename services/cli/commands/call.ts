@@ -3,7 +3,7 @@
  * that owns the agent runs it.
  */
 import { Option, type Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
+import { AgentUnreachable, CallTimedOut } from "../../../core/call/AgentUnreachable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { CallReply, RemoteError } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -79,6 +79,7 @@ async function call(ports: ReadPorts, terminal: Terminal, options: CallOptions):
     const bounds = { deadlineMs: options.timeout * 1000, repeatable: key !== undefined };
     ({ reply } = await ports.calls.call(id, { ...what, method, args }, bounds));
   } catch (error) {
+    if (error instanceof CallTimedOut) throw failed(`${error.message} (--timeout waits longer)`);
     if (!(error instanceof AgentUnreachable)) throw error;
     throw failed(`${error.message}. Is a host running ("agents dev", "agents host")?`);
   }
