@@ -61,7 +61,10 @@ export interface HmacOptions extends TimestampedOptions, UrlOptions, HmacScheme 
 
 /** Options of `unsigned`. */
 export interface UnsignedOptions {
-  /** Name in dedup keys and logs: 1 to 64 letters, digits, `-` and `_`. Default `unsigned`. */
+  /**
+   * Name in dedup keys and logs: 1 to 64 letters, digits, `-` and `_`; not that of a provider whose
+   * signatures can be verified, like `github`. Default `unsigned`.
+   */
   readonly provider?: string;
   /**
    * The event's id, for deduplication. Default: none, so that an event that is delivered again runs

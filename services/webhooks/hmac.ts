@@ -3,6 +3,8 @@
  * `unsigned`, which verifies nothing.
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
+import { MAIL_KEYS } from "../../core/outgoing/MailLane.ts";
+import { WEBHOOK_KEYS } from "../../core/outgoing/OutgoingLane.ts";
 import {
   checkHmac,
   checkScheme,
@@ -11,6 +13,8 @@ import {
   type HmacScheme,
   type UnsignedOptions,
 } from "./HmacOptions.ts";
+import * as providers from "./providers.ts";
+import { schemeOf } from "./providers/Provider.ts";
 import {
   DEADLINE_MS_DEFAULT,
   TOLERANCE_SECONDS_DEFAULT,
@@ -84,7 +88,7 @@ export function unsigned(options: UnsignedOptions = {}): Verifier {
   const { fields, headers } = detailsOf(options);
   const { replayGuard = false } = options;
   return {
-    provider: providerName(options.provider ?? "unsigned"),
+    provider: unsignedName(options.provider ?? "unsigned"),
     deadlineMs: DEADLINE_MS_DEFAULT,
     signs: [],
     unsigned: true,
@@ -118,7 +122,8 @@ function detailsOf(options: Pick<UnsignedOptions, "id" | "event">): {
  * provider's id, and inputs of other kinds.
  */
 const TAKEN: ReadonlySet<string> = new Set([
-  "dead", "gen", "mail", "queue", "redelivery", "redrive", "workflow",
+  "dead", "fork", "gen", "mail", "queue", "redelivery", "redrive", "restore", "schedule",
+  MAIL_KEYS, WEBHOOK_KEYS, "workflow",
 ]); // prettier-ignore
 
 /** Checks a name that becomes part of dedup keys, where a colon or a space would separate. */
@@ -132,4 +137,16 @@ function providerName(name: string): string {
       message: `provider "${name}": inputs of another kind have that name in their dedup keys: choose another one`,
     });
   return name;
+}
+
+/**
+ * An unsigned route under a built-in provider's name would pass for it in agents' code, and anyone
+ * could use up the provider's ids first.
+ */
+function unsignedName(name: string): string {
+  if (Object.values(providers).some((of) => schemeOf(of).provider === name))
+    throw new InvalidWebhook({
+      message: `unsigned({ provider: "${name}" }): a verifier has that name: choose another one, like "${name}-proxy"`,
+    });
+  return providerName(name);
 }

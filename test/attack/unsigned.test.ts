@@ -60,7 +60,11 @@ class Child extends Base {}
 class OpenAgent extends Base {
   static override options = { http: "open" };
 }
-class PlainAgent extends Base {}
+class PlainAgent extends Base {
+  async makeBelow(): Promise<void> {
+    await this.subAgent(RepoAgent, "s");
+  }
+}
 class UnsignedAgent extends Base {}
 class DecidingAgent extends Base {
   override shouldConnectionBeReadonly(): boolean {
@@ -159,6 +163,8 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
   });
 
   test("a signed class's sockets see the state and call methods, and change nothing", async () => {
+    const above = system.gateway.env["PlainAgent"] as AgentNamespace<PlainAgent>;
+    await above.getByName("p").makeBelow();
     for (const path of ["/agents/repo-agent/s", "/agents/plain-agent/p/sub/repo-agent/s"]) {
       const socket = await TestSocket.open(at(path));
       await socket.until("the state", () => socket.states.length > 0);

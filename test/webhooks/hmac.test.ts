@@ -127,7 +127,9 @@ describe("hmac", () => {
       [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
       [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
       [{ provider: "a:b" }, /letters, digits/],
-      [{ provider: "dead" }, /inputs of another kind have that name/],
+      ...["dead", "fork", "mail", "mail-out", "queue", "restore", "schedule", "webhook-out"].map(
+        (provider) => [{ provider }, /inputs of another kind have that name/] as const,
+      ),
       [{ provider: "gen" }, /choose another one/],
     ];
     for (const [options, message] of wrong)
@@ -136,6 +138,14 @@ describe("hmac", () => {
 });
 
 describe("unsigned", () => {
+  test("does not go by the name of a provider whose signatures are verified, or of other inputs", () => {
+    for (const provider of ["github", "gitlab", "standard-webhooks", "paypal", "hubspot"])
+      expect(() => unsigned({ provider })).toThrow(/a verifier has that name/);
+    expect(() => unsigned({ provider: "schedule" })).toThrow(/inputs of another kind/);
+    expect(unsigned({ provider: "github-proxy" }).provider).toBe("github-proxy");
+    expect(hmac({ secret: "SECRET", provider: "github" }).provider).toBe("github");
+  });
+
   test("lets requests through with their id and type, and refuses an id sent twice", () => {
     const verifier = unsigned({ id: { header: "X-Id" }, replayGuard: true });
     expect(verdictOf(verifier, { headers: { "x-id": "1", "x-event-type": "a" } })).toEqual({
