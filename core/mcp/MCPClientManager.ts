@@ -21,7 +21,8 @@ import type {
   McpTool,
   McpToolResult,
 } from "./McpClients.ts";
-import { DISCOVER_TIMEOUT_MS, McpServer, type McpServerHost } from "./McpServer.ts";
+import { DISCOVER_TIMEOUT_MS, McpServer } from "./McpServer.ts";
+import type { McpServerHost } from "./McpServerHost.ts";
 import type {
   McpConnectionResult,
   McpDiscoverResult,
@@ -109,11 +110,8 @@ export class MCPClientManager extends McpOffers {
       auth_url: authUrl,
       server_options: storedOptions(options),
     };
-    this.parts.table.put(row);
-    this.servers.set(id, new McpServer(row, this.host));
-    const closing = before?.close();
+    this.replace(before, row);
     if (before !== undefined && before.row.server_url !== row.server_url) await this.forgetOAuth(id); // prettier-ignore
-    await closing;
     this.changed();
     return id;
   }
@@ -202,18 +200,19 @@ export class MCPClientManager extends McpOffers {
     this.changed();
   }
 
-  /** Changes a server's id, with everything that is stored under it. Its connection ends. */
+  /**
+   * Changes a server's id, with everything that is stored under it. Its connection ends once the
+   * calls that run on it are answered.
+   */
   async renameServer(id: string, to: string): Promise<void> {
     checkServerId(to);
     const server = this.get(id);
-    await server.close();
     const { storage, runtime, table } = this.parts;
     await moveOAuth(storage, ownName(runtime.id), { from: id, to });
     const row = { ...server.row, id: to, auth_url: null };
     table.delete(id);
-    table.put(row);
     this.servers.delete(id);
-    this.servers.set(to, new McpServer(row, this.host));
+    this.replace(server, row);
     this.changed();
   }
 
@@ -327,6 +326,14 @@ export class MCPClientManager extends McpOffers {
     const server = this.servers.get(id);
     if (server === undefined) throw new Error(`No MCP server "${id}" is registered`);
     return server;
+  }
+
+  /** Stores the row; its server takes the place of `before`. */
+  private replace(before: McpServer | undefined, row: McpServerRow): void {
+    this.parts.table.put(row);
+    const server = new McpServer(row, this.host, before);
+    this.servers.set(row.id, server);
+    before?.yieldTo(server);
   }
 
   private forgetOAuth(id: string): Promise<void> {

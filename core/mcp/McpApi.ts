@@ -59,18 +59,28 @@ export class McpApi {
       ...(known?.row.client_id ? { clientId: known.row.client_id } : {}),
       ...defined({ client, transport, retry }),
     };
-    // Replacing a server would end the attempt of whoever adds it at the same time.
+    // Replacing a server would begin the attempt of whoever adds it at the same time anew.
     if (known === undefined || !isUnderWay(known, given)) await mcp.registerServer(id, given);
+    let server = find()!;
+    let added = await this.#establish(server);
+    // Somebody has added it with other options: what becomes of those is the answer.
+    while (server.latest !== server) added = await this.#establish((server = server.latest));
+    if (added instanceof Error) throw added;
+    return added;
+  }
+
+  async #establish({ id, row: { name } }: McpServer): Promise<AddMcpServerResult | Error> {
+    const { mcp } = this.#agent;
     const result = await mcp.ensureConnected(id);
     if (result.state === "authenticating")
       return { id, state: "authenticating", authUrl: result.authUrl };
-    if (result.state === "failed") throw new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
+    if (result.state === "failed") return new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
     const found = await mcp.discoverIfConnected(id);
     if (found?.success) return { id, state: "ready" };
-    const authUrl = find()?.row.auth_url;
+    const authUrl = mcp.find((row) => row.id === id)?.row.auth_url;
     if (found?.state === "authenticating" && authUrl)
       return { id, state: "authenticating", authUrl };
-    throw new Error(`The MCP server "${name}" could not list its tools: ${found?.error ?? "the connection is closed"}`); // prettier-ignore
+    return new Error(`The MCP server "${name}" could not list its tools: ${found?.error ?? "the connection is closed"}`); // prettier-ignore
   }
 
   /** The default store of an authorization's secrets. */

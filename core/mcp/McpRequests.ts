@@ -33,17 +33,19 @@ export class McpRequests {
       return await ask(connection, how);
     } catch (error) {
       if (!(error instanceof McpRequestFailed)) throw error;
-      if (error.reason === "Unauthorized" && server.connection === connection) await server.unauthorized(); // prettier-ignore
+      if (error.reason === "Unauthorized") server.latest.unauthorized(connection);
       if (error.reason !== "SessionLost") throw error;
-      server.retire(connection); // rule 2
+      server.latest.retire(connection); // rule 2
       return ask(await this.live(server), how); // rule 1
     }
   }
 
-  private async live(server: McpServer): Promise<McpConnection> {
+  private async live(given: McpServer): Promise<McpConnection> {
+    const server = given.latest;
     if (server.connection === undefined && server.state !== "authenticating")
       await this.establish(server);
     if (server.connection !== undefined) return server.connection;
+    if (server.latest !== server) return this.live(server);
     const why =
       server.state === "authenticating"
         ? "it waits for its user's authorization"

@@ -9,20 +9,17 @@
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
  * 5. A connection whose session the server has forgotten is replaced at once, and closed when the
- *    requests that run on it have ended: each is answered, or refused and sent again.
+ *    requests that run on it have ended: each is answered, or refused and sent again. So is one
+ *    that a request has found to need its user's consent, and that of a server that is replaced.
+ * 6. Who waits for a server that is replaced, for other options or another id, waits for the one
+ *    that has replaced it (`latest`).
  */
-import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
-import type { Elicitations } from "./Elicitations.ts";
 import { ChangedLists } from "./ChangedLists.ts";
 import { errorText } from "./errorText.ts";
-import {
-  McpRequestFailed,
-  type McpClientsShape,
-  type McpConnection,
-  type McpConnectResult,
-} from "./McpClients.ts";
-import { readOptions, readRetry, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
+import { McpRequestFailed, type McpConnection, type McpConnectResult } from "./McpClients.ts";
+import { readOptions, readRetry, type McpServerRow } from "./McpServerTable.ts";
+import type { McpServerHost } from "./McpServerHost.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpOAuthCallbackResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
@@ -35,17 +32,6 @@ const CONNECT_TIMEOUT_MS = 30_000;
 export const DISCOVER_TIMEOUT_MS = 15_000;
 /** A connection that lasted this long did not break soon. */
 const STABLE_MS = 60_000;
-
-/** The manager of a server, as far as it is needed. */
-export interface McpServerHost {
-  readonly runtime: AgentWork;
-  readonly clients: McpClientsShape;
-  readonly table: McpServerTable;
-  readonly elicitations: Elicitations;
-  readonly providerOf: (row: McpServerRow) => OAuthProvider;
-  readonly changed: () => void;
-  readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;
-}
 
 export class McpServer {
   row: McpServerRow;
@@ -62,9 +48,6 @@ export class McpServer {
   private auth: OAuthProvider | undefined;
   private readonly attempt = new SharedRun<McpConnectionResult>();
   private readonly discovery = new SharedRun<McpDiscoverResult>();
-  private readonly renewal = new SharedRun<void>();
-  /** Rule 5. */
-  private readonly retired = new Set<McpConnection>();
   /** Fires when the current attempt or connection is given up (rule 2). */
   private life = new AbortController();
   /** The number of deliberate closes, by which a retry notices that it is obsolete. */
@@ -72,10 +55,17 @@ export class McpServer {
   /** Connections in a row that broke soon. */
   private breaks = 0;
   private readonly changedLists: ChangedLists;
+  private readonly renewal: SharedRun<void>;
+  /** Rule 5. */
+  private readonly retired: Set<McpConnection>;
+  private replacement: McpServer | undefined;
 
-  constructor(row: McpServerRow, host: McpServerHost) {
+  /** `before` is the server that it replaces: `before.yieldTo(this)` follows. */
+  constructor(row: McpServerRow, host: McpServerHost, before?: McpServer) {
     this.row = row;
     this.host = host;
+    this.renewal = before?.renewal ?? new SharedRun();
+    this.retired = before?.retired ?? new Set();
     this.changedLists = new ChangedLists(
       {
         current: () => this.connection,
@@ -166,7 +156,7 @@ export class McpServer {
       return { success: true, state: "ready" };
     } catch (error) {
       // The server lets everyone connect, but wants consent for its lists.
-      if (this.connection === connection && isUnauthorized(error) && (await this.unauthorized()))
+      if (isUnauthorized(error) && this.unauthorized(connection))
         return { success: false, state: this.state, error: "it waits for its user" };
       const refused = this.consented && isUnauthorized(error);
       const message = refused ? STILL_REFUSED : errorText(error);
@@ -188,15 +178,27 @@ export class McpServer {
     await closing.done;
   }
 
-  /** Rule 5; does nothing if the connection has been replaced. */
-  retire(connection: McpConnection): void {
+  /** Rule 5; does nothing if the connection has been replaced. `state` is the state afterwards. */
+  retire(connection: McpConnection, state: McpServerState = "not-connected"): void {
     if (this.connection !== connection) return;
     const { transport } = connection;
     this.connection = undefined;
     this.retired.add(connection);
     void connection.retire().finally(() => this.retired.delete(connection));
-    this.abandon("not-connected", null);
-    this.host.emit("mcp:client:close", { url: this.row.server_url, transport, state: this.state });
+    this.abandon(state, null);
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport, state });
+  }
+
+  /** Rule 6. */
+  yieldTo(replacement: McpServer): void {
+    this.replacement = replacement;
+    if (this.connection !== undefined) this.retire(this.connection);
+    else this.abandon("not-connected", null);
+  }
+
+  /** Rule 6: itself, unless it was replaced. */
+  get latest(): McpServer {
+    return this.replacement?.latest ?? this;
   }
 
   private abandon(state: McpServerState, error: string | null) {
@@ -237,14 +239,14 @@ export class McpServer {
   }
 
   /**
-   * A request was refused for want of consent: tokens that can't be renewed, or a further scope.
-   * Resolves to whether its user is asked.
+   * A request on the connection was refused for want of consent: tokens that can't be renewed, or a
+   * further scope. Returns whether its user is asked.
    */
-  async unauthorized(): Promise<boolean> {
+  unauthorized(connection: McpConnection): boolean {
     const authUrl = this.auth?.authUrl;
-    if (authUrl === undefined || this.consented) return false;
+    if (this.connection !== connection || authUrl === undefined || this.consented) return false;
     const clientId = this.auth?.clientId ?? null;
-    await this.close("authenticating");
+    this.retire(connection, "authenticating"); // rule 5
     this.storeAuth(authUrl, clientId);
     this.host.changed();
     this.authenticating(authUrl);
