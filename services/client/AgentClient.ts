@@ -315,7 +315,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#placeUrl();
     if (message === undefined) return;
     // Listeners receive it like the message of a server that keeps none.
-    const event = new MessageEvent("message", { data: message });
+    const isBlob = typeof message !== "string" && this.binaryType === "blob";
+    const event = new MessageEvent("message", { data: isBlob ? new Blob([message]) : message });
     this.onmessage?.(event as never);
     this.dispatchEvent(event as never);
   }
