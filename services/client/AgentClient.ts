@@ -206,6 +206,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    */
   protected pause(): void {
     this.#pausing = true;
+    // PartySocket warns that messages after `close` are lost; those of a paused client wait.
+    (this as unknown as { _didWarnAboutClosedSend: boolean })._didWarnAboutClosedSend = true;
     try {
       super.close();
     } finally {
