@@ -206,6 +206,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    */
   protected pause(): void {
     this.#pausing = true;
+    // PartySocket warns that messages after `close` are lost; those of a paused client wait.
+    (this as unknown as { _didWarnAboutClosedSend: boolean })._didWarnAboutClosedSend = true;
     try {
       super.close();
     } finally {
@@ -315,7 +317,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#placeUrl();
     if (message === undefined) return;
     // Listeners receive it like the message of a server that keeps none.
-    const event = new MessageEvent("message", { data: message });
+    const isBlob = typeof message !== "string" && this.binaryType === "blob";
+    const event = new MessageEvent("message", { data: isBlob ? new Blob([message]) : message });
     this.onmessage?.(event as never);
     this.dispatchEvent(event as never);
   }

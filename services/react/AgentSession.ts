@@ -66,8 +66,8 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   /** Creates an inert client for a render (rule 1). */
   make(options: UseAgentOptions<State>): HookClient<AgentT, State> {
     const isAsync = typeof options.query === "function";
-    const query = isAsync ? () => this.#nextQuery() : (options.query as Query | undefined);
-    const client = new HookClient<AgentT, State>(this, options, query);
+    const query = isAsync ? () => this.#nextQuery(client) : (options.query as Query | undefined);
+    const client: HookClient<AgentT, State> = new HookClient(this, options, query);
     const live = this.#live;
     if (live !== undefined && this.#liveAddress === addressKey(options)) client.showAs(live);
     this.#made = client;
@@ -135,13 +135,14 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   }
 
   /** The socket awaits this before each connection. */
-  async #nextQuery(): Promise<Query> {
+  async #nextQuery(client: HookClient<AgentT, State>): Promise<Query> {
     const source = querySource(this.options);
     const entry = this.#queries.get(source);
     this.#usedQuery = entry;
     try {
       const query = await entry.promise;
-      this.#watchExpiry(source, entry);
+      // An unmounted or replaced client connects no more.
+      if (client === this.#connected) this.#watchExpiry(source, entry);
       return query;
     } catch (error) {
       // PartySocket retries after its delay, and must not receive the same failure again.

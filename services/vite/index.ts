@@ -30,7 +30,7 @@ const FILE = /\.[cm]?([jt]sx?)$/;
 /**
  * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
  */
-const DECORATOR = /(?:^|[\s;{}()])@[\w$(]/;
+const DECORATOR = /(?:^|[\s;{}(),/])@[\w$(]/;
 
 /** Files in `node_modules` and files without decorators are left alone. */
 export default function agents(): AgentsPlugin {

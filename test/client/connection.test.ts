@@ -228,8 +228,10 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     it("an unexpected reply is a warning", async () => {
       const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
       const client = pool.open({ host: server.host });
-      const late = expect(client.call("slow", [], { timeout: 15 })).rejects.toThrow("timed out");
       const peer = await server.peer();
+      // A call that times out before its connection opens is never sent.
+      await opened(client);
+      const late = expect(client.call("slow", [], { timeout: 15 })).rejects.toThrow("timed out");
       const { id } = await peer.call();
       await late;
       peer.reply(id, { success: true, result: 1, done: true });

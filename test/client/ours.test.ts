@@ -131,6 +131,24 @@ describe("AgentClient", () => {
     await until("the restored one is here", () => client.seq === 3);
     expect(onStateUpdate.mock.calls.map(([state]) => state)).toEqual(["new", "newer", "restored"]);
   });
+  it.each(["blob", "arraybuffer"] as const)(
+    "kept bytes arrive as binaryType (%s) says, like plain ones",
+    async (binaryType) => {
+      const client = pool.open({ host: server.host });
+      client.binaryType = binaryType;
+      const seen: Array<Blob | ArrayBuffer> = [];
+      client.addEventListener("message", ({ data }) => {
+        if (typeof data !== "string") seen.push(data as Blob | ArrayBuffer);
+      });
+      const peer = await server.peer();
+      peer.send(new Uint8Array([1, 2]));
+      peer.send({ type: "cf_agent_kept", seq: "a.1", data: "AQI=" });
+      await until("both are here", () => seen.length === 2);
+      expect(seen[1]!.constructor.name).toBe(seen[0]!.constructor.name);
+      const bytes = await new Response(seen[1]).arrayBuffer();
+      expect([...new Uint8Array(bytes)]).toEqual([1, 2]);
+    },
+  );
   it("malformed protocol frames are ignored", async () => {
     const client = pool.open({ host: server.host });
     const peer = await server.peer();

@@ -13,13 +13,15 @@ let system: System;
 let url: string;
 let session: string;
 beforeAll(async () => {
-  system = await systems.start({ agents: { CounterMcp }, fetch: module.fetch });
+  system = await start();
   url = `${system.url}/mcp`;
   session = await begin();
 });
 
-async function begin(): Promise<string> {
-  const begun = await post(url, INITIALIZE);
+const start = () => systems.start({ agents: { CounterMcp }, fetch: module.fetch });
+
+async function begin(at = url): Promise<string> {
+  const begun = await post(at, INITIALIZE);
   await eventsOf(begun);
   return begun.headers.get("mcp-session-id")!;
 }
@@ -138,9 +140,12 @@ describe("a client that sends", () => {
   });
 
   it("a cancellation does not keep its agent in memory", async () => {
-    const own = await begin();
+    // No other session is in the memory of this system.
+    const alone = await start();
+    const at = `${alone.url}/mcp`;
+    const own = await begin(at);
     const cancelling = new AbortController();
-    const hanging = await fetch(url, {
+    const hanging = await fetch(at, {
       method: "POST",
       signal: cancelling.signal,
       headers: {
@@ -156,12 +161,13 @@ describe("a client that sends", () => {
       method: "notifications/cancelled",
       params: { requestId: 9 },
     };
-    expect((await post(url, cancelled, own)).status).toBe(202);
+    expect((await post(at, cancelled, own)).status).toBe(202);
     cancelling.abort();
     await pollUntil("its agent has left memory", () => {
-      const active = system.host.host.agentsActive;
+      const active = alone.host.host.agentsActive;
       return active === 0 || { done: false, saw: active };
     });
+    await alone.stop();
   });
 
   it("two DELETEs ends the session once", async () => {

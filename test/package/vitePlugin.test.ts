@@ -19,6 +19,14 @@ it("the plugin compiles standard decorators to what every supported Node runs", 
   expect((JSON.parse(map) as { readonly sources: unknown }).sources).toEqual(["/app/a.ts"]);
 });
 
+it.each([
+  ["a comment", "/** Sums. */@logged"],
+  ["a comma", "static n = [1,@logged class {}];"],
+])("the plugin sees a decorator after %s", async (_what, decorated) => {
+  const code = `function logged(value: unknown): void {} export class A { ${decorated} add() {} }`;
+  expect((await transform(code, "/app/a.ts"))?.code).not.toMatch(/@logged/);
+});
+
 it("the plugin ignores files without decorators, packages and other kinds of files", async () => {
   expect(await transform("export const a: number = 1;", "/app/a.ts")).toBeUndefined();
   expect(await transform(DECORATED, "/app/node_modules/x/a.ts")).toBeUndefined();

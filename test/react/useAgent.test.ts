@@ -375,4 +375,35 @@ describe("our hook alone", () => {
     expect((await server.peer(2)).url).toContain("token=t3");
     expect(probe.text).toBe("undefined");
   });
+  it("asks an async query no more once the component is unmounted", async () => {
+    const answers: Array<() => void> = [];
+    const query = () => new Promise<object>((resolve) => answers.push(() => resolve({ token: "t" }))); // prettier-ignore
+    const options = { name: freshName(), query: query as () => Promise<Record<string, string>>, cacheTtl: 1 }; // prettier-ignore
+    const probe = await page.mount(options);
+    answers[0]!();
+    await probe.shows("undefined");
+    (await server.peer()).drop();
+    await until("it is asked again", () => answers.length === 2);
+    probe.unmount();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    answers[1]!();
+    // The shortest time to live is a second.
+    await new Promise((resolve) => setTimeout(resolve, 1_300));
+    expect(answers).toHaveLength(2);
+  });
+  it("keeps a call while it is disabled, without a warning", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const name = freshName();
+    const probe = await page.mount({ name });
+    const peer = await server.peer();
+    await until("it is open", () => probe.agent.readyState === 1);
+    probe.update({ name, enabled: false });
+    await until("it is closed", () => peer.closed !== undefined);
+    const kept = probe.agent.call("kept");
+    probe.update({ name });
+    const next = await server.peer(2);
+    next.reply((await next.call()).id, { success: true, result: 1, done: true });
+    expect(await kept).toBe(1);
+    expect(warn).not.toHaveBeenCalled();
+  });
 });
