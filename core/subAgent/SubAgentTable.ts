@@ -66,21 +66,30 @@ export class SubAgentTable {
   }
 
   list(className?: string): SubAgentInfo[] {
-    if (!this.exists()) return [];
-    const { rows } = this.runtime.query(
-      `SELECT class, name, created_at FROM ${this.table} WHERE class = coalesce(?, class) ORDER BY rowid`,
-      [className ?? null],
-    );
-    return rows.map(([of, name, createdAt]) => ({
-      className: String(of),
-      name: String(name),
-      createdAt: Number(createdAt),
-    }));
+    return listSubAgents(this.runtime, className, this.table);
   }
 
   private exists(): boolean {
     return tableExists(this.runtime, this.table);
   }
+}
+
+/** The sub-agents that an agent's database lists, of one class or of all. */
+export function listSubAgents(
+  database: Parameters<typeof tableExists>[0],
+  className?: string,
+  table = SUB_AGENTS,
+): SubAgentInfo[] {
+  if (!tableExists(database, table)) return [];
+  const { rows } = database.query(
+    `SELECT class, name, created_at FROM ${table} WHERE class = coalesce(?, class) ORDER BY rowid`,
+    [className ?? null],
+  );
+  return rows.map(([of, name, createdAt]) => ({
+    className: String(of),
+    name: String(name),
+    createdAt: Number(createdAt),
+  }));
 }
 
 /** Replaces the sub-agents and facets that one database lists by those of another. */

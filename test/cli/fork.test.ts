@@ -45,6 +45,19 @@ test("--fetch-classes platform leaves the platform's own classes in place", asyn
   expect(await call("looks", "hasPlatformClasses")).toBe(true);
 });
 
+test("a fork and an export name the sub-agents that they do not copy", async () => {
+  await call("parent", "note", "one");
+  const before = await seqNow("parent");
+  await call("parent", "adopt", "k1");
+  await call("parent", "adopt", "k2");
+  const named =
+    "Not copied with it: 2 sub-agents (Kid//Keeper/parent/k1, Kid//Keeper/parent/k2). Copy each by itself.\n";
+  expect((await agents("export", "keeper", "parent")).err).toContain(named);
+  expect((await agents("fork", "keeper", "parent", "parent2")).err).toBe(named);
+  const early = await agents("fork", "keeper", "parent", "parent3", "--at", String(before));
+  expect(early).toMatchObject({ code: 0, err: "" });
+});
+
 test("a fork equals the original at that point, and the two then diverge", async () => {
   await call("first", "note", "one");
   await call("first", "noteLong", LARGE_BYTES);

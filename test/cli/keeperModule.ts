@@ -29,6 +29,10 @@ export class Keeper extends Agent<unknown, KeeperState> {
     return this.state.notes;
   }
 
+  async adopt(name: string): Promise<void> {
+    await this.subAgent(Kid, name);
+  }
+
   /** A call carries no more than one message of the broker does. */
   noteLong(length: number): number {
     return this.note("y".repeat(length));
@@ -83,3 +87,6 @@ export class Keeper extends Agent<unknown, KeeperState> {
     return new Response(String(this.note((await request.text()).slice(0, 200))));
   }
 }
+
+/** A sub-agent of keepers. */
+export class Kid extends Agent {}

@@ -11,12 +11,13 @@ import { erasedSince } from "../../../core/journal/endLife.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { isUnreadable } from "../../../schemas/Frame.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
+import { warnOfSubAgents } from "../agents/warnOfSubAgents.ts";
 import { followChanges, readPosition, type FollowFrom } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed } from "../options/argumentParsers.ts";
@@ -114,4 +115,5 @@ async function exportAgent(
   }
   terminal.out(agentFileEnd(events));
   terminal.err(`${addressKey(id)}: ${counted(events, "event")}`);
+  await warnOfSubAgents(ports, terminal, id, seq as Sequence);
 }

@@ -22,6 +22,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
+import { warnOfSubAgents } from "../agents/warnOfSubAgents.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readName } from "../options/argumentParsers.ts";
 import { at as atOption, describePoint, type Point } from "../options/pointOptions.ts";
@@ -98,6 +99,7 @@ export async function fork(
     terminal.out(
       `${addressKey(id)} was forked from ${addressKey(from)} at sequence ${toSeq}: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
+  await warnOfSubAgents(ports, terminal, from, toSeq);
 }
 
 /** Rule 1. Returns the sequence of the last event to copy. Throws `CliError`. */
