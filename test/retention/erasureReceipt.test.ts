@@ -3,7 +3,11 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { decodeReceipt, type ErasureReceipt } from "../../schemas/ErasureReceipt.ts";
-import { checkReceipt, sha256, writeReceipt } from "../../services/cli/agents/erasureReceipt.ts";
+import {
+  checkReceipt,
+  sha256,
+  writeReceipt,
+} from "../../services/cli/agents/erasure/erasureReceipt.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const folder = tempFolder("erasure-receipt");

@@ -37,9 +37,9 @@ import {
   readReceipt,
   checkReceipt,
   writeReceipt,
-} from "../agents/erasureReceipt.ts";
+} from "../agents/erasure/erasureReceipt.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
-import { tellErasure } from "../agents/verifyErasure.ts";
+import { tellErasure } from "../agents/erasure/verifyErasure.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";

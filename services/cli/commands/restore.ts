@@ -6,7 +6,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { putBack } from "../agents/putBack.ts";
-import { openBackup, restoreBackup } from "../agents/restoreBackup.ts";
+import { openBackup, restoreBackup } from "../agents/backup/restoreBackup.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { at as atOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";

@@ -27,7 +27,7 @@ import {
   shareEvents,
   type BackupChain,
   type CheckedShare,
-} from "../agents/backupChain.ts";
+} from "../agents/backup/backupChain.ts";
 import { inParallel } from "../agents/inParallel.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

@@ -13,12 +13,12 @@ import { decodeSnapshot, type ArchivePlace } from "../../../schemas/Snapshot.ts"
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { openArchive } from "../../../services/archive/openArchive.ts";
-import { checkShare, readChain, shareEvents } from "../../../services/cli/agents/backupChain.ts";
+import { checkShare, readChain, shareEvents } from "../../../services/cli/agents/backup/backupChain.ts";
 import {
   makeFolder,
   writeFiles,
   writeManifest,
-} from "../../../services/cli/agents/backupFolder.ts";
+} from "../../../services/cli/agents/backup/backupFolder.ts";
 import { machineTime } from "../../../services/node/MachineTime.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 

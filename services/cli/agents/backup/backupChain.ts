@@ -9,17 +9,17 @@
  *    before it void. Its events before that are left out, so that a restore does not bring it back.
  */
 import { resolve } from "node:path";
-import { endsAllBefore } from "../../../core/journal/endLife.ts";
-import { addressKey } from "../../../schemas/Address.ts";
+import { endsAllBefore } from "../../../../core/journal/endLife.ts";
+import { addressKey } from "../../../../schemas/Address.ts";
 import {
   filesOf,
   sharesOf,
   type BackupEntry,
   type BackupManifest,
   type BackupPart,
-} from "../../../schemas/BackupFile.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
-import { failed } from "../terminal/CliError.ts";
+} from "../../../../schemas/BackupFile.ts";
+import { CorruptFrame } from "../../../../schemas/Frame.ts";
+import { failed } from "../../terminal/CliError.ts";
 import { readEntries, readManifest } from "./backupFolder.ts";
 
 /** A year of hourly backups. A longer chain is a circle. */

@@ -5,15 +5,15 @@
  *
  * An agent of the same name may exist again. Data stored after the end belongs to that one.
  */
-import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
-import { counted } from "../../../schemas/counted.ts";
-import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import type { ErasedAgent, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
-import { isUnreadable } from "../../../schemas/Frame.ts";
-import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
-import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { failed, usage } from "../terminal/CliError.ts";
-import type { Terminal } from "../terminal/Terminal.ts";
+import { decodeDeadLetter } from "../../../../schemas/DeadLetter.ts";
+import { counted } from "../../../../schemas/counted.ts";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../../../schemas/Address.ts";
+import type { ErasedAgent, ErasureReceipt } from "../../../../schemas/ErasureReceipt.ts";
+import { isUnreadable } from "../../../../schemas/Frame.ts";
+import { decodeSnapshot } from "../../../../schemas/Snapshot.ts";
+import type { ReadPorts } from "../../../wiring/ReadPorts.ts";
+import { failed, usage } from "../../terminal/CliError.ts";
+import type { Terminal } from "../../terminal/Terminal.ts";
 import { backupsIn, holding } from "./erasureReceipt.ts";
 
 interface Erasure {

@@ -4,10 +4,10 @@
  * end. `backupBases` finds from them what was trimmed.
  */
 import { join } from "node:path";
-import { afterOf } from "../../../core/journal/Beginnings.ts";
-import { addressKey, agentId, type AgentId } from "../../../schemas/Address.ts";
-import type { BackupEntry, BackupFile } from "../../../schemas/BackupFile.ts";
-import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import { afterOf } from "../../../../core/journal/Beginnings.ts";
+import { addressKey, agentId, type AgentId } from "../../../../schemas/Address.ts";
+import type { BackupEntry, BackupFile } from "../../../../schemas/BackupFile.ts";
+import type { ReadPorts } from "../../../wiring/ReadPorts.ts";
 import type { BackupPlan, Piece } from "./BackupLog.ts";
 import { LinesFile, unzippedLines, writeFiles } from "./backupFolder.ts";
 

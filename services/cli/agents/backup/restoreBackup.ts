@@ -11,15 +11,20 @@
  * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
  *    activated. Agents whose lives have ended are not.
  */
-import { endsLife } from "../../../core/journal/endLife.ts";
-import { transplant } from "../../../core/journal/transplant.ts";
-import type { TimeShape } from "../../../core/time/Time.ts";
-import { counted } from "../../../schemas/counted.ts";
-import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
-import type { BackupEntry } from "../../../schemas/BackupFile.ts";
-import { isUnreadable } from "../../../schemas/Frame.ts";
-import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
+import { endsLife } from "../../../../core/journal/endLife.ts";
+import { transplant } from "../../../../core/journal/transplant.ts";
+import type { TimeShape } from "../../../../core/time/Time.ts";
+import { counted } from "../../../../schemas/counted.ts";
+import {
+  addressKey,
+  type AgentId,
+  type Epoch,
+  type Sequence,
+} from "../../../../schemas/Address.ts";
+import type { BackupEntry } from "../../../../schemas/BackupFile.ts";
+import { isUnreadable } from "../../../../schemas/Frame.ts";
+import { decodeEvent, type JournalHead } from "../../../../schemas/JournalEvent.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../../wiring/ReadPorts.ts";
 import {
   checkOthers,
   checkShare,
@@ -29,11 +34,11 @@ import {
   type BackupChain,
   type CheckedShare,
 } from "./backupChain.ts";
-import { inParallel } from "./inParallel.ts";
-import { armTimers, wakeAgent } from "./wakeAgent.ts";
-import { CliError, failed } from "../terminal/CliError.ts";
-import { Progress } from "../terminal/Progress.ts";
-import type { Terminal } from "../terminal/Terminal.ts";
+import { inParallel } from "../inParallel.ts";
+import { armTimers, wakeAgent } from "../wakeAgent.ts";
+import { CliError, failed } from "../../terminal/CliError.ts";
+import { Progress } from "../../terminal/Progress.ts";
+import type { Terminal } from "../../terminal/Terminal.ts";
 
 /**
  * Lines that are read ahead. Different agents' events are written concurrently, and this many hide

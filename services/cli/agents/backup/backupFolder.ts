@@ -22,10 +22,10 @@ import {
   type BackupFile,
   type BackupManifest,
   type BackupPart,
-} from "../../../schemas/BackupFile.ts";
-import { CorruptFrame } from "../../../schemas/Frame.ts";
-import { readLines } from "./readLines.ts";
-import { failed } from "../terminal/CliError.ts";
+} from "../../../../schemas/BackupFile.ts";
+import { CorruptFrame } from "../../../../schemas/Frame.ts";
+import { readLines } from "../readLines.ts";
+import { failed } from "../../terminal/CliError.ts";
 
 /**
  * Only the owner may read the files, which contain everything that agents store and their callers

@@ -9,8 +9,8 @@
  */
 import { appendFile, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { BackupFile, BackupManifest, JournalStream } from "../../../schemas/BackupFile.ts";
-import { failed } from "../terminal/CliError.ts";
+import type { BackupFile, BackupManifest, JournalStream } from "../../../../schemas/BackupFile.ts";
+import { failed } from "../../terminal/CliError.ts";
 import { isAsWritten, MANIFEST, PRIVATE_FILE } from "./backupFolder.ts";
 
 export const LOG = "unfinished.jsonl";

@@ -12,14 +12,14 @@
  * 4. If a base can't be read, the events after it lack their predecessor: the restored agent does
  *    not start, just as the original would not.
  */
-import { findBase } from "../../../core/journal/Beginnings.ts";
-import { bareEnd } from "../../../core/journal/endLife.ts";
-import { KEPT_MS_MIN } from "../../../core/retention/HistoryLimits.ts";
-import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { shareOf, type BackupEntry } from "../../../schemas/BackupFile.ts";
-import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { baseAsEvent } from "./baseAsEvent.ts";
+import { findBase } from "../../../../core/journal/Beginnings.ts";
+import { bareEnd } from "../../../../core/journal/endLife.ts";
+import { KEPT_MS_MIN } from "../../../../core/retention/HistoryLimits.ts";
+import type { TimeShape } from "../../../../core/time/Time.ts";
+import { addressKey, type AgentId } from "../../../../schemas/Address.ts";
+import { shareOf, type BackupEntry } from "../../../../schemas/BackupFile.ts";
+import type { ReadPorts } from "../../../wiring/ReadPorts.ts";
+import { baseAsEvent } from "../baseAsEvent.ts";
 import { Edges, readEdges, type Edge } from "./backupEvents.ts";
 
 /** The most bases that are read at once. Each may be as large as an agent. */

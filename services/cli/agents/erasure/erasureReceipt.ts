@@ -6,19 +6,19 @@ import { createHash } from "node:crypto";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../../../core/errors/thrown.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { filesOf } from "../../../schemas/BackupFile.ts";
+import { messageOf } from "../../../../core/errors/thrown.ts";
+import { addressKey, type AgentId } from "../../../../schemas/Address.ts";
+import { filesOf } from "../../../../schemas/BackupFile.ts";
 import {
   decodeReceipt,
   encodeReceipt,
   type ErasureReceipt,
   type HoldingBackup,
-} from "../../../schemas/ErasureReceipt.ts";
-import { isUnreadable } from "../../../schemas/Frame.ts";
-import { failed } from "../terminal/CliError.ts";
-import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "./backupFolder.ts";
-import { LOG } from "./BackupLog.ts";
+} from "../../../../schemas/ErasureReceipt.ts";
+import { isUnreadable } from "../../../../schemas/Frame.ts";
+import { failed } from "../../terminal/CliError.ts";
+import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "../backup/backupFolder.ts";
+import { LOG } from "../backup/BackupLog.ts";
 
 /** Options of a file that must not exist yet. */
 const NEW_FILE = { mode: PRIVATE_FILE, flag: "wx" };
