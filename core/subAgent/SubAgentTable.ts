@@ -78,6 +78,11 @@ export class SubAgentTable {
     }));
   }
 
+  count(): number {
+    if (!this.exists()) return 0;
+    return Number(this.runtime.query(`SELECT count(*) FROM ${this.table}`, []).rows[0]?.[0]);
+  }
+
   private exists(): boolean {
     return tableExists(this.runtime, this.table);
   }
