@@ -106,6 +106,11 @@ export interface AgentStaticOptions {
   /** Sockets past which an upgrade is refused with 429. Default 20,000. */
   readonly connectionsMax?: number;
   /**
+   * Sub-agents past which a URL that names a new one is answered 429. The agent's own code may
+   * create more. Default 100,000.
+   */
+  readonly subAgentsMax?: number;
+  /**
    * Waiting stored inputs, including queue items, past which a webhook is refused with 429 and not
    * stored. Default 200,000.
    */

@@ -40,6 +40,9 @@ export async function passToSubAgent(
     if (instead !== undefined && !(instead instanceof Request)) return instead;
     if (isReadonly(asked.call) && !agent.apis.subAgents.has(child.className, child.name))
       return new Response("Not found", { status: 404 });
+    const max = agent.ceiling("subAgentsMax");
+    if (!agent.apis.subAgents.hasRoomFor(child.className, child.name, max))
+      return new Response("Too many sub-agents of this agent (subAgentsMax)", { status: 429 });
     try {
       return await forwarded(agent, match, { request, instead });
     } catch (error) {

@@ -69,6 +69,11 @@ export class SubAgentTable {
     return listSubAgents(this.runtime, className, this.table);
   }
 
+  count(): number {
+    if (!this.exists()) return 0;
+    return Number(this.runtime.query(`SELECT count(*) FROM ${this.table}`, []).rows[0]?.[0]);
+  }
+
   private exists(): boolean {
     return tableExists(this.runtime, this.table);
   }

@@ -164,6 +164,11 @@ export class SubAgents implements DynamicAgents {
     return this.path.slice(0, -1);
   }
 
+  /** Whether it is listed, or one more may be. */
+  hasRoomFor(className: string, name: string, max: number): boolean {
+    return this.#table.has(className, name) || this.#table.count() < max;
+  }
+
   /** Lists it (rule 2) and returns its address. Throws if that is impossible. */
   add(className: string, name: string): AgentId {
     const id = this.#checked(className, name);

@@ -1,7 +1,7 @@
 /**
  * How many things one agent may have at once: rows of an SQL result, queue items, schedules,
- * webhooks and mail to send, sockets, inputs that wait. Whatever would exceed a ceiling is refused
- * with `CeilingReached` (429 for a caller), which names the option, and changes nothing.
+ * webhooks and mail to send, sockets, sub-agents, inputs that wait. Whatever would exceed a ceiling
+ * is refused with `CeilingReached` (429 for a caller), which names the option, and changes nothing.
  * `WriteLimits` bounds how much an agent may write.
  *
  * A class may set its own ceilings. Those of a host are the most that any class gets.
@@ -37,6 +37,12 @@ export const CEILINGS = {
     most: 20_000,
     of: "connections",
     advice: "Spread the clients over more agents",
+  },
+  /** A row and an event each. Callers invent names; the agent's own code may create more. */
+  subAgentsMax: {
+    most: 100_000,
+    of: "sub-agents that URLs create",
+    advice: "Refuse unknown names in onBeforeSubAgent",
   },
   /** Held by number, a hundred bytes each. More than `queueMax`, whose items are among them. */
   waitingMax: {

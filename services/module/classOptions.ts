@@ -57,6 +57,7 @@ const CHECKS: { readonly [Option in keyof Required<AgentStaticOptions>]: Check }
   schedulesMax: limit,
   outgoingMax: limit,
   connectionsMax: limit,
+  subAgentsMax: limit,
   waitingMax: limit,
 };
 

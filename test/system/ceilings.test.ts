@@ -12,6 +12,12 @@ interface Env {
   readonly latch: Latch;
 }
 
+class Below extends Agent {
+  override onRequest(): Response {
+    return new Response("below");
+  }
+}
+
 class Bounded extends Agent<Env> {
   static override options = {
     http: "open",
@@ -20,6 +26,7 @@ class Bounded extends Agent<Env> {
     schedulesMax: 3,
     outgoingMax: 3,
     connectionsMax: 2,
+    subAgentsMax: 2,
     waitingMax: 5,
     allowPrivateHosts: true,
     retry: { maxAttempts: 1 },
@@ -75,6 +82,10 @@ class Bounded extends Agent<Env> {
       await new Promise((resolve) => setTimeout(resolve, 200));
     return [];
   }
+  async make(name: string): Promise<number> {
+    await this.subAgent(Below, name);
+    return this.listSubAgents().length;
+  }
   planned(): number {
     return this.getSchedules().length;
   }
@@ -93,7 +104,7 @@ let env: Env & Record<string, unknown>;
 beforeAll(async () => {
   env = { SECRET: "It's a Secret to Everybody", latch: makeLatch() };
   system = await systems.start({
-    agents: { Bounded },
+    agents: { Bounded, Below },
     env,
     webhooks: [
       webhook("/bounded", {
@@ -167,6 +178,19 @@ describe("an agent", () => {
       return again.refused === undefined;
     });
     second.socket.close();
+  });
+
+  test("has at most subAgentsMax sub-agents that URLs create; its own code creates more", async () => {
+    const get = async (child: string): Promise<number> =>
+      (await fetch(`${system.gateway.url}/agents/bounded/above/sub/below/${child}`)).status;
+    expect([await get("a"), await get("b"), await get("c"), await get("a")]).toEqual([
+      200, 200, 429, 200,
+    ]);
+    const socket = await TestSocket.open(`${system.gateway.url}/agents/bounded/above/sub/below/c`);
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    expect(socket.closed).toMatchObject({ code: 4429 });
+    expect(await (await agent("above")).make("own")).toBe(3);
+    expect(await get("own")).toBe(200);
   });
 
   test("has at most connectionsMax sockets, also of upgrades that are under way at once", async () => {
