@@ -21,6 +21,8 @@ export type BusReply =
   | { readonly _tag: "Reply"; readonly data: Uint8Array }
   /** Nobody listens on the subject. Nothing was delivered. */
   | { readonly _tag: "NoResponders" }
+  /** This process may not ask there. `message` names what it may not use. */
+  | { readonly _tag: "Denied"; readonly message: string }
   /** No answer within `timeoutMs`, or the connection broke: it may have been delivered. */
   | { readonly _tag: "TimedOut" };
 

@@ -171,6 +171,7 @@ export class CallClient {
     const { deadlineMs: timeoutMs, what = `The process ${id.name}` } = options;
     const reply = await bus.request(subjects.process(id.name), encodeMessage(call), { timeoutMs });
     if (reply._tag === "NoResponders") throw unreachable(what, "it has ended");
+    if (reply._tag === "Denied") throw unreachable(what, reply.message);
     if (reply._tag === "TimedOut") throw lost(what, "it did not answer");
     const { head, body } = decodeMessage<CallReply>(reply.data);
     return { reply: head, body };
@@ -240,7 +241,8 @@ export class CallClient {
   /** Rule 6: notes what the outcome says about the last try. */
   private heard(tries: CallTries, { _tag }: BusReply): void {
     if (_tag === "Reply") tries.answered();
-    else if (_tag === "NoResponders" || !this.parts.bus.connected()) tries.notBegun();
+    else if (_tag === "NoResponders" || _tag === "Denied" || !this.parts.bus.connected())
+      tries.notBegun();
   }
 
   private async ask(id: AgentId, encoded: EncodedCall, options: CallOptions): Promise<CallResult> {
@@ -300,6 +302,8 @@ export class CallClient {
           return { reply: head, body: await wholeBody(this.parts.blobs, head, body) };
         tries.refused(head);
         if (head.late === true && !repeatable) throw lost(what, "its host has just changed");
+      } else if (reply._tag === "Denied") {
+        throw unreachable(what, reply.message);
       } else if (reply._tag === "TimedOut") {
         const isLost = this.owners.lossesOf(shard) !== losses;
         isSilent = !isLost && !this.closed && leftMs > deadlineMs / 2;

@@ -28,6 +28,7 @@ import {
   type BlobStore,
 } from "./layout/blobStores.ts";
 import { ApiCode, unavailable } from "./client/JetStreamApi.ts";
+import { NotPermitted } from "./client/ReplyInbox.ts";
 import { headers, type HeaderBlock } from "./client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 
@@ -197,10 +198,11 @@ function ttlOf(name: string): { readonly headers?: HeaderBlock } {
 
 /**
  * A body that exists already is of an earlier attempt whose ack was lost, because no other process
- * knows its name. Throws `BrokerUnavailable` for any other refusal.
+ * knows its name. Throws `BrokerUnavailable` for any other refusal; `NotPermitted` is one.
  */
 function checkStored(store: BlobStore, outcome: PublishOutcome): void {
   if (outcome._tag === "Stored") return;
+  if (outcome._tag === "Denied") throw new NotPermitted({ message: outcome.message });
   const isThere = outcome._tag === "Refused" && outcome.code === ApiCode.subjectFull;
   if (!(store.isWriteOnce && isThere)) throw new BrokerUnavailable({ message: outcome.message });
 }

@@ -19,7 +19,7 @@ import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { InProcessListeners } from "./InProcessListeners.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
-import { isNoResponders, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
+import { isNoResponders, notPermitted, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
 import { subscribe } from "./client/subscribe.ts";
 
 const FOREIGN_REPLY = "a request was dropped: it wants its answer where nobody receives answers";
@@ -109,7 +109,12 @@ export function makeNatsBus(nats: NatsShape): BusShape {
             },
             // The listener may have learned meanwhile that this process accepts batches.
             batchedReply: answered,
-            lost: () => resolve({ _tag: "TimedOut" }),
+            lost: (_why, denied) =>
+              resolve(
+                denied === undefined
+                  ? { _tag: "TimedOut" }
+                  : { _tag: "Denied", message: notPermitted(denied) },
+              ),
           },
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },
         );

@@ -23,6 +23,8 @@ import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import { DueRelay } from "./DueRelay.ts";
 import { orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
+import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
 
@@ -45,8 +47,9 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
           await blobs.put(check.blob, data);
           return await publish(nats, publisher, { subject, data: frame, signal });
         } catch (error) {
-          await retryPause(nats.connection, attempt, signal);
-          if (signal.aborted) return { _tag: "Unavailable", message: String(error) };
+          const isFinal = error instanceof NotPermitted;
+          if (!isFinal) await retryPause(nats.connection, attempt, signal);
+          if (isFinal || signal.aborted) return { _tag: "Unavailable", message: messageOf(error) };
         }
       }
     },
@@ -119,6 +122,7 @@ async function publish(
     // An ambiguous input may be stored twice. The host recognises it by its key, as any repeated
     // webhook.
     message = outcome.message;
+    if (outcome._tag === "Denied") break;
     await retryPause(nats.connection, attempt, signal);
   }
   return { _tag: "Unavailable", message };

@@ -41,6 +41,8 @@ import {
 } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
+import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 import { readAddress } from "./readAddress.ts";
@@ -130,6 +132,7 @@ async function appendAgain(
   const { expectedSeq, signal } = options;
   let last = first;
   for (let attempt = 0; ; attempt++) {
+    if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
     await retryPause(nats.connection, attempt, signal);
@@ -231,8 +234,9 @@ async function appendLarge(
       await blobs.put(check.blob, data);
       break;
     } catch (error) {
-      await retryPause(nats.connection, attempt, options.signal);
-      if (options.signal.aborted) return { _tag: "Unknown", message: String(error) };
+      const isFinal = error instanceof NotPermitted;
+      if (!isFinal) await retryPause(nats.connection, attempt, options.signal);
+      if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: messageOf(error) };
     }
   }
   const result = await append(nats, id, frame, options);

@@ -42,6 +42,9 @@ export async function storeEvent(
     result._tag === "Conflict"
       ? "an input arrived and activated it meanwhile: stop its senders"
       : result.message;
+  const last = await journal.last(id).catch(() => undefined);
+  if (last === undefined || bareEnd(last) !== undefined)
+    throw failed(`${addressKey(id)} could not be stored: ${why}`);
   throw failed(
     `${addressKey(id)} is only partly stored: ${why}. Erase it ("agents erase") and run this again.`,
   );

@@ -12,6 +12,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { failed } from "../terminal/CliError.ts";
 import { sleep } from "../../../core/time/sleep.ts";
 import { counted } from "../../../schemas/counted.ts";
 
@@ -121,6 +122,7 @@ export async function top(
   const nowMs = time.monotonicMs;
   const ids = oneOfEachShard(ports.shards);
   let [before, beforeMs] = [await read(ports, ids), nowMs()];
+  refuseNone(before);
   for (;;) {
     await sleep(time, seconds * MS_PER_SECOND);
     const [after, afterMs] = [await read(ports, ids), nowMs()];
@@ -147,18 +149,29 @@ function oneOfEachShard(shards: number): ReadonlyArray<AgentId> {
   return [...ids.values()];
 }
 
-type Reading = ReadonlyArray<UsageReply | undefined>;
+/** The answer of each shard's host, or why there is none. */
+type Reading = ReadonlyArray<UsageReply | Error>;
+
+/** Throws `CliError` where no host has answered: zeros would look like an idle installation. */
+function refuseNone(reading: Reading): void {
+  const [why] = reading;
+  if (why instanceof Error && reading.every((reply) => reply instanceof Error))
+    throw failed(`No host has answered: ${why.message}`);
+}
+
+const NO_USAGE = new Error("its host is of an older release");
 
 const read = ({ calls }: Pick<ReadPorts, "calls">, ids: ReadonlyArray<AgentId>): Promise<Reading> =>
   Promise.all(
     ids.map(async (id) => {
       const call = { kind: "usage" } as const;
+      const options = { deadlineMs: ANSWER_MS, repeatable: true, what: "A shard" };
       try {
-        const { reply } = await calls.call(id, call, { deadlineMs: ANSWER_MS, repeatable: true });
-        return reply.kind === "result" ? (reply.value as UsageReply) : undefined;
-      } catch {
-        // No host owns the shard, or its host is of an older release.
-        return undefined;
+        const { reply } = await calls.call(id, call, options);
+        return reply.kind === "result" ? (reply.value as UsageReply) : NO_USAGE;
+      } catch (error) {
+        // No host owns the shard, or the login may not ask.
+        return error instanceof Error ? error : NO_USAGE;
       }
     }),
   );
@@ -179,7 +192,7 @@ function compare(
   return {
     seconds,
     hosts: is.hosts.size,
-    shardsAway: after.filter((reply) => reply === undefined).length,
+    shardsAway: after.filter((reply) => reply instanceof Error).length,
     classes: busiestFirst(sumsOfHosts(rows("classes"))),
     agents: busiestFirst(rows("agents"))
       .filter(({ turns, stalls, waiting = 0 }) => turns > 0 || stalls > 0 || waiting > 0)
@@ -200,7 +213,7 @@ function sums(reading: Reading) {
   const agents = new Map<string, Counted>();
   const budgets = new Map<string, BudgetSum>();
   for (const reply of reading) {
-    if (reply === undefined) continue;
+    if (reply instanceof Error) continue;
     for (const agent of reply.agents) agents.set(`${agent.class}/${agent.name}`, agent);
     if (hosts.has(reply.host)) continue;
     hosts.add(reply.host);

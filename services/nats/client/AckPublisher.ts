@@ -13,6 +13,7 @@ import type { NatsConnectionShape } from "./NatsConnection.ts";
 import {
   headers,
   isNoResponders,
+  notPermitted,
   type HeaderBlock,
   type Lost,
   type ReplyInbox,
@@ -26,6 +27,8 @@ export type PublishOutcome =
   | { readonly _tag: "Refused"; readonly code: number; readonly message: string }
   /** Certainly not stored: not connected, or nothing serves the subject (no leader, no stream). */
   | { readonly _tag: "NotSent"; readonly message: string }
+  /** The login may not publish it: another try fails, too. */
+  | { readonly _tag: "Denied"; readonly message: string }
   /** The message may be stored, now or a moment later. */
   | { readonly _tag: "Ambiguous"; readonly message: string };
 
@@ -143,7 +146,9 @@ class AckWaiter implements Waiter {
     return true;
   }
 
-  lost(why: Lost | "a stream elected another leader"): void {
+  lost(why: Lost | "a stream elected another leader", denied?: string): void {
+    if (denied !== undefined)
+      return this.resolve({ _tag: "Denied", message: notPermitted(denied) });
     this.resolve(
       why === "notSent"
         ? { _tag: "NotSent", message: "the broker is unreachable" }

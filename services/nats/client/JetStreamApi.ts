@@ -6,8 +6,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
-import type { NatsConnectionShape } from "./NatsConnection.ts";
-import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
+import { isNoResponders, NotPermitted, notPermitted, type ReplyInbox } from "./ReplyInbox.ts";
 import * as Data from "effect/Data";
 import { messageOf } from "../../../core/errors/thrown.ts";
 
@@ -60,9 +59,6 @@ function timeoutOf(subject: string): number {
 /** A request without an answer: the leader died, or the connection was lost. */
 class NoAnswer extends BrokerUnavailable {}
 
-/** The login may not make the request. The server drops it, until a reload permits it. */
-export class NotPermitted extends BrokerUnavailable {}
-
 interface Answer {
   readonly error?: {
     readonly code: number;
@@ -71,25 +67,8 @@ interface Answer {
   };
 }
 
-interface OpenRequest {
-  readonly subject: string;
-  readonly refuse: (error: NotPermitted) => void;
-}
-
 export class JetStreamApi {
-  private readonly replies: ReplyInbox;
-  /** Requests without an answer. The server answers none that the login may not make. */
-  private readonly open = new Set<OpenRequest>();
-
-  constructor(replies: ReplyInbox, connection: Pick<NatsConnectionShape, "onDenied">) {
-    this.replies = replies;
-    connection.onDenied((denied) => {
-      const isReplies = denied === `${replies.address}.*`;
-      for (const { subject, refuse } of this.open)
-        if (isReplies || subject === denied)
-          refuse(new NotPermitted({ message: `the login may not use ${denied}` }));
-    });
-  }
+  constructor(private readonly replies: ReplyInbox) {}
 
   /** `verb` as in `STREAM.INFO.<name>`. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
   async call<A>(verb: string, body?: object): Promise<A> {
@@ -124,23 +103,22 @@ export class JetStreamApi {
   /** Sends one request and returns its only answer, undecoded. Rejects with `BrokerUnavailable`. */
   request(subject: string, data: Uint8Array): Promise<Msg> {
     return new Promise((resolve, reject) => {
-      const request: OpenRequest = { subject, refuse: reject };
-      this.open.add(request);
       this.replies.send(
         subject,
         data,
         {
           reply: (message) => {
-            this.open.delete(request);
             if (isNoResponders(message))
               reject(new BrokerUnavailable({ message: `nothing serves ${subject} now` }));
             else resolve(message);
             return true;
           },
-          lost: (why) => {
-            this.open.delete(request);
-            reject(new NoAnswer({ message: `no answer to ${subject} (${why})` }));
-          },
+          lost: (why, denied = subject) =>
+            reject(
+              why === "denied"
+                ? new NotPermitted({ message: notPermitted(denied) })
+                : new NoAnswer({ message: `no answer to ${subject} (${why})` }),
+            ),
         },
         { timeoutMs: timeoutOf(subject) },
       );

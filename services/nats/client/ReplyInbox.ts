@@ -8,7 +8,8 @@
  *
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel
  *    function.
- * 2. Requests in flight when the connection breaks are lost at once, not at their timeouts.
+ * 2. Requests in flight when the connection breaks, and those that the login may not make, are lost
+ *    at once, not at their timeouts.
  * 3. Nothing is sent while the broker is unreachable. That is `notSent`, the only certain "not
  *    stored".
  * 4. A process that closes drains the subscription first. It still reads what the broker delivered
@@ -19,6 +20,7 @@
  * received here too.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
+import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { NumberedTable, numberOf, numberText } from "../../../core/collections/NumberedTable.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 import { subscribe } from "./subscribe.ts";
@@ -26,14 +28,20 @@ import { subscribe } from "./subscribe.ts";
 /**
  * Why a request ended without its last reply. All but `notSent` leave open whether it was received.
  */
-export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted";
+export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted" | "denied";
+
+/** The login may not make the request. The server drops it, until a reload permits it. */
+export class NotPermitted extends BrokerUnavailable {}
+
+/** For messages: what the login lacks. */
+export const notPermitted = (subject: string): string => `the login may not use ${subject}`;
 
 /** Receives the outcome of one request. */
 export interface Waiter {
   /** Returns true for the last reply. After false, the next reply has `timeoutMs` again. */
   readonly reply: (message: Msg) => boolean;
-  /** No further reply is awaited. */
-  readonly lost: (why: Lost) => void;
+  /** No further reply is awaited. `subject`: what the login may not use, where it is denied. */
+  readonly lost: (why: Lost, subject?: string) => void;
   /** The only reply, when it arrives in a batch. Undefined means that there was no listener. */
   readonly batchedReply?: (data: Uint8Array | undefined) => void;
 }
@@ -49,6 +57,8 @@ export type HeaderBlock = Uint8Array;
 
 interface Pending {
   readonly waiter: Waiter;
+  /** Undefined: it is in a batch. */
+  readonly subject: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   deadline: number;
@@ -108,12 +118,13 @@ export class ReplyInbox {
     connection.onChange((up) => {
       if (!up) this.loseAll();
     });
+    connection.onDenied((subject) => this.loseDenied(subject));
     connection.beforeClose(() => subscription.drain());
   }
 
   /** Sends `data` and passes every reply to `waiter`. The returned function cancels the request. */
   send(subject: string, data: Uint8Array, waiter: Waiter, options: SendOptions): () => void {
-    const id = this.expect(waiter, options);
+    const id = this.expect(waiter, options, subject);
     if (id === undefined) return () => undefined;
     const reply = this.prefix + numberText(id);
     const block = options.headers;
@@ -129,13 +140,14 @@ export class ReplyInbox {
    * Registers a request that the caller sends itself. Returns the id under which its replies come;
    * undefined when the broker is unreachable, and `waiter.lost` has been called.
    */
-  expect(waiter: Waiter, { timeoutMs, signal }: SendOptions): number | undefined {
+  expect(waiter: Waiter, { timeoutMs, signal }: SendOptions, subject?: string): number | undefined {
     if (!this.connection.connected()) {
       waiter.lost("notSent");
       return undefined;
     }
     const id = this.pending.next();
-    this.pending.set(id, { waiter, timeoutMs, signal, deadline: performance.now() + timeoutMs });
+    const deadline = performance.now() + timeoutMs;
+    this.pending.set(id, { waiter, subject, timeoutMs, signal, deadline });
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
     return id;
   }
@@ -202,8 +214,15 @@ export class ReplyInbox {
     for (const [id] of this.pending.entries()) this.lose(id, "disconnected");
   }
 
+  /** The broker answers no request that it refuses, and sends no reply that it may not deliver. */
+  private loseDenied(denied: string): void {
+    const isReplies = denied === `${this.prefix}*`;
+    for (const [id, { subject }] of this.pending.entries())
+      if (isReplies || subject === denied) this.lose(id, "denied", denied);
+  }
+
   /** Does nothing for a request that was cancelled meanwhile. */
-  private lose(id: number, why: Lost): void {
-    this.pending.take(id)?.waiter.lost(why);
+  private lose(id: number, why: Lost, subject?: string): void {
+    this.pending.take(id)?.waiter.lost(why, subject);
   }
 }

@@ -12,7 +12,14 @@ import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { HeaderText } from "./HeaderText.ts";
-import { isNoResponders, plain, type Lost, type ReplyInbox } from "./ReplyInbox.ts";
+import {
+  isNoResponders,
+  NotPermitted,
+  notPermitted,
+  plain,
+  type Lost,
+  type ReplyInbox,
+} from "./ReplyInbox.ts";
 
 /** Large, because the server idles from the end of a batch until it receives the next request. */
 const BATCH_MESSAGES = 10_000;
@@ -110,9 +117,9 @@ export class StreamReading {
       encoder.encode(JSON.stringify(query)),
       {
         reply: (message) => this.receive(message),
-        lost: (why) => {
+        lost: (why, denied) => {
           isOver = true;
-          this.lost(why);
+          this.lost(why, denied);
         },
       },
       { timeoutMs: BATCH_STALL_MS },
@@ -147,8 +154,9 @@ export class StreamReading {
     this.wakeTaker();
   }
 
-  private lost(why: Lost): void {
-    if (this.cursor === 0) this.fail(why);
+  private lost(why: Lost, denied?: string): void {
+    if (denied !== undefined) this.end(new NotPermitted({ message: notPermitted(denied) }));
+    else if (this.cursor === 0) this.fail(why);
     else this.endBatch(true);
   }
 
@@ -161,8 +169,12 @@ export class StreamReading {
   }
 
   private fail(why: string): true {
+    return this.end(new BrokerUnavailable({ message: `direct get of ${this.stream}: ${why}` }));
+  }
+
+  private end(error: BrokerUnavailable): true {
     this.forget = undefined;
-    this.failed = new BrokerUnavailable({ message: `direct get of ${this.stream}: ${why}` });
+    this.failed = error;
     this.wakeTaker();
     return true;
   }

@@ -54,7 +54,7 @@ export async function openNats(
   const replies = new ReplyInbox(connection, connection.newInbox());
   const publisher = new AckPublisher(replies, connection);
   const groupCommit: GroupCommit = { on: false };
-  const api = new JetStreamApi(replies, connection);
+  const api = new JetStreamApi(replies);
   const reader = new StreamReader(replies, api, options);
   const installation =
     options.provision === undefined

@@ -13,7 +13,8 @@ import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../../schemas/Address.ts";
 import { STORED_FORMATS } from "../../../schemas/StoredFormats.ts";
 import type { StreamLayout, Subjects } from "../../../schemas/Subjects.ts";
-import { ApiCode, ApiRefusal, NotPermitted, type JetStreamApi } from "../client/JetStreamApi.ts";
+import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
+import { NotPermitted } from "../client/ReplyInbox.ts";
 import {
   DELIVERIES_BYTES,
   FORMATS_KEY,
