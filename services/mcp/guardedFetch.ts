@@ -103,10 +103,15 @@ export function guardedFetch(
     sent.once("close", () => running.delete(sent));
     return new Promise<Response>((resolve, reject) => {
       sent.on("error", reject);
-      sent.once("socket", (socket) => whenConnected(socket, secure, () => {
-        if (isAllowed(socket, guard)) sent.end(body);
-        else sent.destroy(new BlockedAddress(socket.remoteAddress ?? url.origin));
-      })); // prettier-ignore
+      sent.once("socket", (socket) => {
+        // A socket that is aborted as its answer ends has no listener of Node's any more, and its
+        // error, which the request reports, would end the process.
+        if (!socket.listeners("error").includes(reported)) socket.on("error", reported);
+        whenConnected(socket, secure, () => {
+          if (isAllowed(socket, guard)) sent.end(body);
+          else sent.destroy(new BlockedAddress(socket.remoteAddress ?? url.origin));
+        });
+      });
       sent.once("response", (answer) => {
         try {
           resolve(toResponse(answer, { broken, pace }));
@@ -128,6 +133,9 @@ export function guardedFetch(
     },
   };
 }
+
+/** Hears an error that the request of the socket reports. */
+const reported = (): void => undefined;
 
 /** Calls `then` once the peer's address is known. A kept connection is checked again. */
 function whenConnected(socket: Socket, secure: boolean, then: () => void): void {

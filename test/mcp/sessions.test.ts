@@ -152,23 +152,27 @@ describe("calls on one connection", () => {
   });
 });
 
-test("a request refused on an old connection asks nobody for consent on the new one", async () => {
+test("a request that is refused asks for consent for the connection that it was sent on", async () => {
   const [old, next] = [{}, {}] as [McpConnection, McpConnection];
   const asked: McpConnection[] = [];
-  const server = { connection: old, unauthorized: async () => asked.push(server.connection) };
+  const server = {
+    connection: old,
+    unauthorized: (connection: McpConnection) => asked.push(connection),
+    get latest(): unknown {
+      return this;
+    },
+  };
   const runtime = {
     flush: async () => undefined,
     abandoned: { signal: new AbortController().signal },
   };
   const requests = new McpRequests(runtime as never, async () => undefined);
   const refused = new McpRequestFailed({ reason: "Unauthorized", message: "no" });
-  const send = (replaced: boolean) =>
-    requests.send(server as unknown as McpServer, {}, async () => {
-      if (replaced) server.connection = next;
-      throw refused;
-    });
-  await expect(send(true)).rejects.toBe(refused);
-  expect(asked).toEqual([]);
-  await expect(send(false)).rejects.toBe(refused);
-  expect(asked).toEqual([next]);
+  const send = requests.send(server as unknown as McpServer, {}, async () => {
+    server.connection = next;
+    throw refused;
+  });
+  await expect(send).rejects.toBe(refused);
+  expect(asked).toEqual([old]);
+  expect(asked[0]).toBe(old);
 });
