@@ -80,8 +80,8 @@ const NAMED_MAX = 20;
 
 /**
  * Names the sub-agents that a copy of an agent has not: each has a journal of its own. The list of
- * them is part of the copy, so that the loss would show only in their state. `atSeq`: the event that
- * was copied last.
+ * them is part of the copy, so that the loss would show only in their state. `atSeq`: the event
+ * that was copied last.
  */
 export async function warnOfSubAgents(
   { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
