@@ -14,11 +14,14 @@ export interface EmailTarget {
   readonly _secureRouted?: boolean;
 }
 
+/** What a resolver resolves to. */
+export type EmailResolverResult = EmailTarget | null;
+
 /** Resolves to null for a message that it has no agent for. */
 export type EmailResolver<Env = unknown> = (
   email: AgentEmail,
   env: Env,
-) => Promise<EmailTarget | null>;
+) => Promise<EmailResolverResult>;
 
 /** RFC 5321's limits of an address. A longer one is nobody's. */
 const LOCAL_CHARS_MAX = 64;

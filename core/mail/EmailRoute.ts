@@ -51,8 +51,8 @@ export type EmailEntry = EmailRoute | EmailResolver;
 
 /**
  * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` in the part before the `@`
- * matches any text without `@`; a domain of `*` matches every domain. Case is ignored. Throws
- * `InvalidEmailRoute`.
+ * matches any text without `@`; a domain of `*` matches every domain. Case is ignored, and an
+ * international domain may be written in either form. Throws `InvalidEmailRoute`.
  */
 export function emailRoute(address: string, settings: EmailRouteSettings): EmailRoute {
   const wrong = (why: string) =>
@@ -67,25 +67,40 @@ export function emailRoute(address: string, settings: EmailRouteSettings): Email
     );
   if (local.split("*").length > 2) throw wrong("the part before the @ may contain only one *");
   if (domain !== "*" && domain.includes("*")) throw wrong("the domain must be complete, or *");
+  const domainPattern = domain === "*" ? ".+" : literal(asciiDomain(domain));
   const pattern = new RegExp(
-    `^${local.split("*").map(literal).join("(.+)")}@${domain === "*" ? ".+" : literal(domain)}$`,
+    `^${local.split("*").map(literal).join("(.+)")}@${domainPattern}$`,
     "i",
   );
   const entityOf = async (email: AgentEmail): Promise<string | null> => {
     if (typeof entity === "string") return entity;
     if (entity !== undefined) return entity(email);
-    const star = pattern.exec(email.to)?.[1] ?? splitAddress(email.to)?.local;
+    const star = pattern.exec(asciiAddress(email.to))?.[1] ?? splitAddress(email.to)?.local;
     return star === undefined ? null : star.toLowerCase();
   };
   return {
     address,
     agent: className,
-    matches: (recipient) => splitAddress(recipient) !== undefined && pattern.test(recipient),
+    matches: (recipient) =>
+      splitAddress(recipient) !== undefined && pattern.test(asciiAddress(recipient)),
     target: async (email) => {
       const agentId = await entityOf(email);
       return agentId === null ? null : { agentName: className, agentId };
     },
   };
+}
+
+/** The address with its domain in the form that DNS has: `xn--mnchen-3ya.de` for `münchen.de`. */
+function asciiAddress(address: string): string {
+  const at = address.lastIndexOf("@") + 1;
+  return address.slice(0, at) + asciiDomain(address.slice(at));
+}
+
+function asciiDomain(domain: string): string {
+  // oxlint-disable-next-line no-control-regex
+  if (/^[\0-\x7f]*$/.test(domain)) return domain;
+  const url = `http://${domain}`;
+  return URL.canParse(url) ? new URL(url).hostname : domain;
 }
 
 const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -8,10 +8,15 @@ export {
   type BuiltEmail,
   type EmailRouteOptions,
 } from "../../core/namespace/routeAgentEmail.ts";
-export { isAutoReplyEmail, type HeaderEntry } from "../../core/mail/autoReply.ts";
+export {
+  isAutoReplyEmail,
+  type HeaderEntry,
+  type HeaderEntry as EmailHeader,
+} from "../../core/mail/autoReply.ts";
 export {
   SIGNATURE_AGE_SECONDS_DEFAULT as DEFAULT_MAX_AGE_SECONDS,
   type InvalidSignature,
+  type InvalidSignature as SignatureFailureReason,
 } from "../../core/mail/agentSignature.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export type { EmailAddress, EmailContent } from "../../core/mail/composeMail.ts";
@@ -27,6 +32,7 @@ export {
   createCatchAllEmailResolver,
   createHeaderBasedEmailResolver,
   type EmailResolver,
+  type EmailResolverResult,
   type EmailTarget,
 } from "../../core/mail/EmailResolver.ts";
 export {
@@ -36,10 +42,15 @@ export {
   type EmailRoute,
   type EmailRouteSettings,
 } from "../../core/mail/EmailRoute.ts";
+export type {
+  SendEmailOptions,
+  SendsEmail as EmailSendBinding,
+} from "../../core/mail/SendEmailOptions.ts";
 export { MailNotStored } from "../../core/mail/mailDrop.ts";
 export {
   createSecureReplyEmailResolver,
   signAgentHeaders,
   type SecureReplyOptions,
+  type SecureReplyOptions as SecureReplyResolverOptions,
 } from "./secureReply.ts";
 export { parseEmail } from "./parseEmail.ts";

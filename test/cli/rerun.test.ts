@@ -95,6 +95,13 @@ test("on the same code nothing differs, and nothing is changed", async () => {
   expect((await ports.journal.last(ID))!.seq).toBe(before);
 });
 
+test("a selection without webhooks says that nothing was compared", async () => {
+  const none = await agents(["rerun", "repo-agent", "hello", NOW, "--from", "99999"]);
+  expect(none.code).toBe(0);
+  expect(none.out).toContain("0 the same");
+  expect(none.err).toContain("Nothing was compared");
+});
+
 test("on other code each webhook reports its own differences", async () => {
   const again = await agents(["rerun", "RepoAgent", "hello", NEXT, "--json"]);
   expect(again.code).toBe(4);

@@ -213,6 +213,9 @@ describe("declared routes", () => {
     ["support+*@x.org", "support+Case-7@x.org", "case-7"],
     ["*@x.org", "any@x.org", "any"],
     ["*@*", "any@y.org", "any"],
+    ["a@xn--mnchen-3ya.de", "a@münchen.de", "a"],
+    ["a@münchen.de", "a@xn--mnchen-3ya.de", "a"],
+    ["a+*@München.de", "a+b@münchen.de", "b"],
   ])("%s matches %s and names the agent %s", async (address, to, agentId) => {
     const route = emailRoute(address, { agent: "Support" });
     expect(route.matches(to)).toBe(true);

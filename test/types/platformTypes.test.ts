@@ -5,7 +5,15 @@
  */
 import { expectTypeOf, it } from "vitest";
 import { Agent, getAgentByName, type AgentStub } from "agents";
-import { routeAgentEmail } from "agents/email";
+import {
+  routeAgentEmail,
+  type EmailHeader,
+  type EmailResolverResult,
+  type EmailSendBinding,
+  type SecureReplyResolverOptions,
+  type SendEmailOptions,
+  type SignatureFailureReason,
+} from "agents/email";
 
 interface PlatformId {
   readonly name?: string;
@@ -92,4 +100,13 @@ it("a message of the platform's type is routed", () => {
     routeAgentEmail(message, env, { resolver: async () => null });
   expectTypeOf(email).returns.resolves.toBeVoid();
   expectTypeOf<Mailbox["write"]>().returns.resolves.toBeVoid();
+});
+
+it("the reference's names of mail types mean the same here", () => {
+  expectTypeOf<SendEmail>().toExtend<EmailSendBinding>();
+  expectTypeOf<EmailHeader>().toEqualTypeOf<{ readonly key: string; readonly value: string }>();
+  expectTypeOf<null>().toExtend<EmailResolverResult>();
+  expectTypeOf<{ maxAge: number }>().toExtend<SecureReplyResolverOptions>();
+  expectTypeOf<"expired">().toExtend<SignatureFailureReason>();
+  expectTypeOf<SendEmailOptions["subject"]>().toBeString();
 });

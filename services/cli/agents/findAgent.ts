@@ -43,7 +43,10 @@ async function nearestClass(journal: JournalShape, className: string): Promise<s
 }
 
 /** Returns the class as stored, or undefined if it has no agents. */
-async function findClass(journal: JournalShape, className: string): Promise<string | undefined> {
+export async function findClass(
+  journal: JournalShape,
+  className: string,
+): Promise<string | undefined> {
   const guessed = await guessClass(journal, className);
   if (guessed !== undefined) return guessed;
   for await (const { id } of journal.list())

@@ -17,7 +17,7 @@ import { isUnreadable } from "../../../schemas/Frame.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
-import { warnOfSubAgents } from "../agents/warnOfSubAgents.ts";
+import { warnOfSubAgents } from "../agents/copyAgent.ts";
 import { followChanges, readPosition, type FollowFrom } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed } from "../options/argumentParsers.ts";

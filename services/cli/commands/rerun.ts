@@ -142,6 +142,8 @@ export async function rerun(
   const all = `${counts.same} the same, ${counts.differs} different, ${counts.fails} failed, ${counts.skipped} skipped`;
   if (counts.differs + counts.fails > 0) throw differs(`${addressKey(id)}: ${all}.`);
   if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);
+  if (ends.length === 0)
+    terminal.err("Nothing was compared: no webhook that it has processed was selected.");
 }
 
 /** The events that end turns of webhooks. */

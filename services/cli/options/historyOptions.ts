@@ -33,6 +33,8 @@ function readHistory(text: string): HistoryOption {
       throw new InvalidArgumentError(
         "Use all, or limits separated by commas, as in days=30,events=1000.",
       );
+    if (limits[limit] !== undefined)
+      throw new InvalidArgumentError(`"${text}" has ${limit} twice.`);
     limits[limit] = Number(value);
   }
   const fault = historyFault(limits);

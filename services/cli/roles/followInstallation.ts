@@ -25,6 +25,7 @@ import type { Recording } from "../../workers/Recordings.ts";
 import { withoutLogins } from "../terminal/commandLineSecrets.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { storeDelivery } from "../agents/storeDelivery.ts";
+import { findClass } from "../agents/findAgent.ts";
 import { filterOf } from "../commands/deliveries.ts";
 import type { GivenFilter } from "../options/deliveryOptions.ts";
 import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
@@ -59,6 +60,10 @@ export async function openInstallation(
   const there = await joins.openReader({ natsUrl: given.from, login, namespace });
   try {
     const { className, name } = await filterOf(there, given);
+    if (className !== undefined && (await findClass(there.journal, className)) === undefined)
+      terminal.err(
+        `--agent: ${withoutLogins(given.from)} has no agents of class ${oneLine(className)}. Nothing is followed until it has one.`,
+      );
     const filter =
       className === undefined ? {} : { className, ...(name === undefined ? {} : { name }) };
     return {

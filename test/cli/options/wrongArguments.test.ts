@@ -24,6 +24,7 @@ const ROWS: ReadonlyArray<readonly [args: string, said: string]> = [
   ["dead redrive 1 --yes", "--yes belongs to --on-fork"],
   ["dead show seven", "Use the number of a dead letter."],
   ["history Some <>", "Agent name is empty."],
+  ["retention none.ts --history days=1,days=2", "has days twice"],
   ["history Some one --since yesterday", TIME],
   ["history Some one --until 42", TIME],
   ["history Some one --until 1h --follow", "--until and --follow can't be combined"],
