@@ -18,7 +18,6 @@
  *    answer `late` does not count, nor does anything while the broker is unreachable. A host that
  *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
  *    `LOSSES_MAX` only.
- *    Without a loss, a call whose deadline passes fails with `CallTimedOut`.
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
