@@ -25,15 +25,13 @@ import { isReadonlyUpgrade, isUpgrade } from "../socket/upgradeRequest.ts";
 
 const RPC = { kind: "rpc" } as const;
 
-const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
-
 /** A stub for any address, including a sub-agent's. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
   options: StubMaking = {},
 ): AgentStub<A> {
-  const { props, key: callKey, through = ITSELF, before, objectId } = options;
+  const { props, key: callKey, before, objectId } = options;
   const given = props === undefined ? {} : { props };
   const shownId = objectId ?? instanceId(id);
   const fetchAgent = async (
@@ -78,14 +76,13 @@ export function makeStub<A>(
     };
   return new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
-      if (key === "fetch")
-        return (...request: Parameters<typeof fetchAgent>) => through(key, fetchAgent(...request));
+      if (key === "fetch") return fetchAgent;
       if (key === "name") return shownId.name;
       if (key === "id") return shownId;
       if (key === TARGET) return { client, id, options } satisfies StubTarget;
       if (key === "toJSON") return refuseJson(addressKey(id));
       if (!isRemoteMethod(key)) return undefined;
-      return (...args: unknown[]) => through(key, call(key)(...args));
+      return call(key);
     },
   });
 }

@@ -66,8 +66,6 @@ export interface StubMaking {
   readonly props?: unknown;
   /** The key of its calls (`withKey`). */
   readonly key?: string;
-  /** Its result is what the caller receives. Default: the answer itself. */
-  readonly through?: <R>(method: string, answer: Promise<R>) => Promise<R>;
   /** Called before each call of a method, which waits for it. */
   readonly before?: () => Promise<void>;
   /** The id that a Durable Object's stub shows. */

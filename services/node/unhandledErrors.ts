@@ -10,6 +10,7 @@
  */
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { unhandledError } from "../../core/runtime/unhandledError.ts";
 import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
@@ -41,9 +42,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     lines++;
     cancel ??= time.after(WINDOW_MS, windowEnds);
     const quiet = lines > LINES_MAX;
-    const seen = asyncAmbient.current();
-    const turn = seen?.step?.turn ?? seen;
-    if (agent !== undefined && turn !== undefined) unhandledError(agent, turn, error, { quiet });
+    if (agent !== undefined) giveToAgent(agent, error, { quiet });
     else if (!quiet)
       log.error("an error outside of any turn was not handled", { error: stackOf(error) });
   };
@@ -54,4 +53,10 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     process.off("uncaughtException", handle);
     cancel?.();
   };
+}
+
+/** Hands an error that nothing handled to the agent whose code is running. */
+export function giveToAgent(agent: ActiveAgent, error: unknown, how = { quiet: false }): void {
+  const seen = asyncAmbient.current()!;
+  unhandledError(agent, seen.step?.turn ?? seen, error, how);
 }

@@ -4,7 +4,7 @@
  * that they return what would survive a crash.
  */
 import { makeStub } from "../../core/namespace/makeStub.ts";
-import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
+import type { CallClientSource, StubCalls } from "../../core/namespace/stubTarget.ts";
 import type { AgentStub } from "../../core/namespace/AgentStub.ts";
 import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";
 import { pastTurns, type PastRecords } from "../../core/history/pastTurns.ts";
@@ -102,9 +102,7 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
     }
   };
   return {
-    stub: makeStub(calls, id, {
-      through: (method, answer) => driver.settle(`${addressKey(id)}.${method}()`, answer),
-    }),
+    stub: makeStub(() => driven(driver, calls()), id),
     state: () => look(({ state }) => state),
     sql: (query, ...params) => look(({ database }) => readRows(database, query, params)) as never,
     events: async () => {
@@ -132,6 +130,14 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
     replay: (history) => replay(parts, history),
   };
 }
+
+/** Moves time for each call, the parts of a streamed body included, until it is answered. */
+const driven = (driver: Driver, calls: StubCalls): StubCalls => ({
+  call: (id, call, options) => {
+    const name = call.kind === "rpc" || call.kind === "durable" ? call.method : "fetch";
+    return driver.settle(`${addressKey(id)}.${name}()`, calls.call(id, call, options));
+  },
+});
 
 async function replay(
   { driver, publish, recorded }: TestAgentParts,

@@ -23,6 +23,7 @@ import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
 import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEmail.ts";
 import { drive } from "./drive.ts";
 import { REAL_WORK_GRACE_MS, type Driver } from "./Driver.ts";
+import { joinPlatform } from "./joinPlatform.ts";
 import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
 import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
 import { TestClient } from "./TestClient.ts";
@@ -83,6 +84,7 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
   const module = readModule(exportsOf(options), "the test's module");
   const url = (options.url ?? URL_DEFAULT).replace(/\/$/, "");
   const logs: LogLine[] = [];
+  const log = collecting(logs);
   let outgoing: TestOutgoing | undefined;
   const recorded = new Map<string, RecordedTurn>();
   const installation = await joinMemory({
@@ -93,10 +95,11 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
     seed: options.seed ?? 1,
     startMs: options.now === undefined ? undefined : new Date(options.now).getTime(),
     publicUrl: url,
-    log: collecting(logs),
+    log,
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)),
   });
-  return new TestAgents({ installation, outgoing: outgoing!, recorded, logs, url });
+  const leave = joinPlatform(module, installation.env, log);
+  return new TestAgents({ installation, outgoing: outgoing!, recorded, logs, url, leave });
 }
 
 interface TestAgentsParts {
@@ -105,6 +108,8 @@ interface TestAgentsParts {
   readonly recorded: Map<string, RecordedTurn>;
   readonly logs: LogLine[];
   readonly url: string;
+  /** Unbinds the installation from `cloudflare:workers`. */
+  readonly leave: () => void;
 }
 
 /** A whole installation in the test's own process, in virtual time. Created by `testAgents`. */
@@ -319,7 +324,7 @@ export class TestAgents {
 
   /** Ends the installation. Pending waits do not settle. Also called by `await using`. */
   close(): Promise<void> {
-    return this.end();
+    return this.end().finally(this.parts.leave);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

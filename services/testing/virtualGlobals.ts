@@ -5,6 +5,7 @@
  * it reads `Date`.
  *
  * 1. The ambient context identifies whose code runs. Outside of a turn, each global works as usual.
+ *    Errors that such code leaves unhandled are its agent's, not the runner's.
  * 2. They are installed while any harness is open; the last harness to close removes them.
  *
  * Not covered: code that bypasses the globals (`node:timers`, `performance.now`,
@@ -15,6 +16,7 @@ import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
+import { giveToAgent } from "../node/unhandledErrors.ts";
 
 /** What a harness provides to the code of its agents. */
 interface World {
@@ -56,6 +58,7 @@ function install(): () => void {
     replace(globalThis, "fetch", virtualFetch),
     replace(Math, "random", (plain) => () => current()?.world.time.random() ?? plain()),
     replace(crypto, "randomUUID", virtualUuid),
+    replace(process, "emit", agentsErrors),
   ];
   return () => {
     for (const back of undo) back();
@@ -108,7 +111,7 @@ function virtualTimer<T extends typeof setTimeout | typeof setInterval>(
     const here = current();
     if (here === undefined || typeof f !== "function") return (plain as SetTimer)(f, ms, ...args);
     return new VirtualTimer(here.world, here.agent, {
-      run: AsyncResource.bind(() => f(...args)),
+      run: AsyncResource.bind(() => guarded(here.agent, () => f(...args))),
       // As on the platform, a timer takes at least a millisecond, so a loop of timers moves time.
       ms: Math.max(1, Number(ms) || 0),
       repeats,
@@ -194,3 +197,27 @@ const virtualUuid = (plain: Crypto["randomUUID"]): Crypto["randomUUID"] =>
     const variant = "89ab"[Math.floor(time.random() * 4)]!;
     return `${digits(8)}-${digits(4)}-4${digits(3)}-${variant}${digits(3)}-${digits(12)}`;
   };
+
+/** What a timer's code throws would otherwise end the loop that moves time. */
+function guarded(agent: ActiveAgent, f: () => void): void {
+  try {
+    f();
+  } catch (error) {
+    giveToAgent(agent, error);
+  }
+}
+
+/**
+ * Errors that agents' code leaves unhandled are the agents', as in a serving process. The runner's
+ * listeners, which would fail the test, receive the others.
+ */
+function agentsErrors(plain: typeof process.emit): typeof process.emit {
+  const emit = plain as (this: unknown, event: string, ...args: unknown[]) => boolean;
+  return function (this: unknown, event: string, ...args: unknown[]): boolean {
+    const isError = event === "unhandledRejection" || event === "uncaughtException";
+    const here = isError ? current() : undefined;
+    if (here === undefined) return emit.call(this, event, ...args);
+    giveToAgent(here.agent, args[0]);
+    return true;
+  } as typeof process.emit;
+}
