@@ -107,7 +107,7 @@ class Hiding {
       return undefined;
     }
     for (const path of this.paths) value = this.in(value, path);
-    return this.changed ? JSON.stringify(value) : text;
+    return this.changed || hasShadowed(text, value) ? JSON.stringify(value) : text;
   }
 
   form(text: string): string {
@@ -172,6 +172,38 @@ class Hiding {
     this.values.add(text);
     for (const write of ESCAPES) this.values.add(write(text));
   }
+}
+
+/**
+ * Whether an object in the text has two members of one name. Only the last counts, so the field may
+ * be in the first, where nothing looks for it. In valid JSON a text before a colon is a name.
+ */
+function hasShadowed(text: string, value: unknown): boolean {
+  const colon = /\s*:/y;
+  let names = 0;
+  for (let from = text.indexOf('"'); from !== -1;) {
+    const end = endOfText(text, from + 1);
+    colon.lastIndex = end;
+    if (colon.test(text)) names++;
+    from = text.indexOf('"', end);
+  }
+  return names !== namesIn(value);
+}
+
+/** The offset after the quotation mark that ends it; those after a backslash do not. */
+function endOfText(text: string, from: number): number {
+  for (let at = text.indexOf('"', from); at !== -1; at = text.indexOf('"', at + 1)) {
+    let escapes = at;
+    while (text[escapes - 1] === "\\") escapes--;
+    if ((at - escapes) % 2 === 0) return at + 1;
+  }
+  return text.length;
+}
+
+function namesIn(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const within = Object.values(value).reduce<number>((sum, each) => sum + namesIn(each), 0);
+  return Array.isArray(value) ? within : within + Object.keys(value).length;
 }
 
 /**

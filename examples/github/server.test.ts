@@ -64,6 +64,21 @@ describe("the agent of a repository", () => {
     expect(await repo.sql("SELECT action FROM events")).toEqual([{ action: text }]);
   });
 
+  it("counts a type with any name: GitHub does not sign the header", async () => {
+    const body = JSON.stringify({ repository: { full_name: "Acme/Site" } });
+    for (const event of ["toString", "toString", "__proto__"]) {
+      const headers = test.sign.github(body, SECRET, { event });
+      expect((await test.webhook("/webhooks/github", body, headers)).status).toBe(200);
+    }
+    const { counts } = (await test.agent(server.RepoAgent, "acme~site").state()) as {
+      counts: Record<string, number>;
+    };
+    expect(Object.entries(counts)).toEqual([
+      ["toString", 2],
+      ["__proto__", 1],
+    ]);
+  });
+
   it("believes only GitHub", async () => {
     const body = JSON.stringify({ repository: { full_name: "Acme/Site" } });
     const forged = test.sign.github(body, "a guess");

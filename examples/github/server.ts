@@ -99,7 +99,7 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
     this.setState({
       repository: repository ?? this.state.repository,
       total: total + 1,
-      counts: { ...counts, [type]: (counts[type] ?? 0) + 1 },
+      counts: { ...counts, [type]: (Object.hasOwn(counts, type) ? counts[type]! : 0) + 1 },
       lastEvent: event,
     });
   }

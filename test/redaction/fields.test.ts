@@ -36,6 +36,10 @@ describe("a body's hidden fields", () => {
     ['{"x":{"a":1},"y":{"a":2}}', ["*.a"], '{"x":{"a":"REDACTED"},"y":{"a":"REDACTED"}}'],
     ['{ "b" : 1.0 }', ["a"], '{ "b" : 1.0 }'],
     ['{"a":null}', ["a"], '{"a":null}'],
+    // Of two members with one name the last counts; nothing remains of the first.
+    ['{ "a":{"b":"xxxx"}, "a":{} }', ["a.b"], '{"a":{}}'],
+    ['{ "c":[{"\\u0061":{"b":"xxxx"}, "a":1}] }', ["c.a.b"], '{"c":[{"a":1}]}'],
+    ['{ "t":"\\":", "l":["x", ":", {}] }', ["a"], '{ "t":"\\":", "l":["x", ":", {}] }'],
     ["no JSON", ["a"], "REDACTED"],
   ])("of %s are selected by %j", (text, paths, kept) => {
     expect(hide(text, paths).text).toBe(kept);
