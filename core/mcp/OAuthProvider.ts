@@ -7,6 +7,8 @@
  *    that came with it is exchanged. Without a valid one a callback changes nothing.
  * 2. Each authorization has its own verifier, under its state's nonce: a second one begun
  *    meanwhile does not spoil the first.
+ * 3. A registration is for the addresses that it names: an authorization that comes back to another
+ *    one, such as a new domain of the agent, begins with a registration of its own.
  *
  * Driven by the protocol's client (the shape is the one that the official SDK asks for).
  */
@@ -40,8 +42,14 @@ export interface OAuthProvider {
   checkState(state: string): Promise<StateCheck>;
   /** Uses a state up: it is valid once. */
   consumeState(state: string): Promise<void>;
-  /** The stored registration; undefined without one. */
-  clientInformation(): Promise<Json | undefined>;
+  /**
+   * The stored registration; undefined without one, and for one that is for another `redirectUrl`
+   * unless it `renews` tokens, for which no user comes back. `issuer` is the authorization server.
+   */
+  clientInformation(use?: {
+    readonly issuer?: string;
+    readonly renews?: boolean;
+  }): Promise<Json | undefined>;
   /** Stores the registration. */
   saveClientInformation(information: Json): Promise<void>;
   /** The stored tokens; undefined without any. */
@@ -149,10 +157,14 @@ export class StoredOAuthProvider implements OAuthProvider {
     this.nonce = parsed.nonce;
   }
 
-  async clientInformation(): Promise<Json | undefined> {
-    return this.clientId === undefined
-      ? undefined
-      : this.storage.get(this.ofClient("client_info/"));
+  async clientInformation({ renews = false }: { readonly renews?: boolean } = {}): Promise<
+    Json | undefined
+  > {
+    if (this.clientId === undefined) return undefined;
+    const known = await this.storage.get<Json>(this.ofClient("client_info/"));
+    const urls = known?.["redirect_uris"];
+    const isElsewhere = Array.isArray(urls) && !urls.includes(this.redirectUrl);
+    return isElsewhere && !renews ? undefined : known; // rule 3
   }
   async saveClientInformation(information: Json): Promise<void> {
     this.clientId = String(information["client_id"]);

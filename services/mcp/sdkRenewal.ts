@@ -106,6 +106,7 @@ async function renew(target: McpTarget, refused: string, wire: Wire): Promise<vo
   };
   const silent = replacing(auth, {
     state: () => Promise.reject(new ConsentNeeded()), // rule 3
+    clientInformation: (use) => auth.clientInformation({ ...use, renews: true }),
     invalidateCredentials: async (scope) => {
       if (outage === undefined && (await isRefused())) await auth.invalidateCredentials(scope);
     },

@@ -93,7 +93,8 @@ export function useOAuth() {
   afterAll(async () => {
     await server?.stop();
   });
-  const open = (name: string) => TestSocket.open(`${system.url}/agents/o-auth-agent/${name}`);
+  const open = (name: string, host = system.url) =>
+    TestSocket.open(`${host}/agents/o-auth-agent/${name}`);
   const add = (socket: TestSocket, options: object = {}) =>
     rpc<Added>(socket, "add", "Secrets", server.url, { id: "secrets", ...options });
   return {
