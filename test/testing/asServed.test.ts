@@ -1,4 +1,4 @@
-/** What code of agents finds in a test as in a serving process: its platform, its errors, bodies. */
+/** What code of agents finds in a test as in a serving process: platform, errors, bodies. */
 import { env, exports, WorkerEntrypoint } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
 import { Agent } from "agents";
