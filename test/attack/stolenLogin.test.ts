@@ -20,6 +20,8 @@ import { postLedger } from "../kit/postLedger.ts";
 const SHARDS = 4;
 /** More than these processes need to start on a busy machine. */
 const START_MS = 60_000;
+/** A busy machine takes more than the client's second. */
+const ANSWERED = { timeout: 20_000 };
 const subjects = new Subjects();
 
 let nats: Deployed;
@@ -58,7 +60,7 @@ const numbersOf = async (streams: ReadonlyArray<string>): Promise<Record<string,
   clients.push(operator);
   const found: Record<string, number> = {};
   for (const stream of streams) {
-    const answer = await operator.request(`$JS.API.STREAM.INFO.${stream}`);
+    const answer = await operator.request(`$JS.API.STREAM.INFO.${stream}`, "", ANSWERED);
     found[stream] = answer.json<{ state: { last_seq: number } }>().state.last_seq;
   }
   return found;
@@ -99,7 +101,7 @@ describe("the subject on which a request wants its answer", () => {
     await thief.flush();
     await pollUntil("the host has dropped them", () => dropped().length > seen);
     // Answered last, on the same connection.
-    await thief.request(subject, data);
+    await thief.request(subject, data, ANSWERED);
     expect(await numbersOf(STREAMS)).toEqual(before);
   });
 });
@@ -111,7 +113,11 @@ describe.each<User>(["gateway", "mail"])("the user %s", (user) => {
   beforeAll(async () => void (thief = await thiefAs(user)));
 
   async function ask(call: Call, to = id): Promise<CallReply> {
-    const answer = await thief.request(subjects.call(shardOf(to, SHARDS), to), encodeMessage(call));
+    const answer = await thief.request(
+      subjects.call(shardOf(to, SHARDS), to),
+      encodeMessage(call),
+      ANSWERED,
+    );
     return decodeMessage<CallReply>(plain(answer.data)).head;
   }
 
@@ -141,7 +147,7 @@ test("the reader asks hosts only questions", async () => {
   const thief = await thiefAs("reader");
   const subject = subjects.control(shardOf(QUESTIONS, SHARDS), QUESTIONS);
   for (const kind of ["erase", "usage", "release"] as const) {
-    const answer = await thief.request(subject, encodeMessage<Call>({ kind }));
+    const answer = await thief.request(subject, encodeMessage<Call>({ kind }), ANSWERED);
     const { head } = decodeMessage<CallReply>(plain(answer.data));
     expect(head).toMatchObject({ kind: "error", message: "Internal Server Error" });
   }
