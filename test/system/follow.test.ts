@@ -130,10 +130,14 @@ describe("messages without a reply subject", () => {
   test("stop neither gateways nor hosts", async () => {
     const { system, ns, post } = await start();
     for (const topic of ["frame", "reply", "census"])
-      client!.publish(`${ns}.gateway.gateway-a.${topic}`, "not a frame", { reply: "_INBOX.nowhere" });
+      client!.publish(`${ns}.gateway.gateway-a.${topic}`, "not a frame", {
+        reply: "_INBOX.nowhere",
+      });
     client!.publish(`${ns}.gateway.gateway-a.frame`, '{"v":99,"crc":"00000000"}\n');
     for (let shard = 0; shard < 4; shard++) {
-      client!.publish(`${ns}.call.${shard}.CountAgent.x`, "not a frame", { reply: "_INBOX.nowhere" });
+      client!.publish(`${ns}.call.${shard}.CountAgent.x`, "not a frame", {
+        reply: "_INBOX.nowhere",
+      });
       client!.publish(`${ns}.call.${shard}.=zz.x`, "not a frame", { reply: "_INBOX.nowhere" });
     }
     await client!.flush();
