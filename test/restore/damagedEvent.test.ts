@@ -3,7 +3,11 @@ import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
-import { makeFolder, writeFiles, writeManifest } from "../../services/cli/agents/backup/backupFolder.ts";
+import {
+  makeFolder,
+  writeFiles,
+  writeManifest,
+} from "../../services/cli/agents/backup/backupFolder.ts";
 import { openBackup, restoreBackup } from "../../services/cli/agents/backup/restoreBackup.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";

@@ -13,7 +13,11 @@ import { decodeSnapshot, type ArchivePlace } from "../../../schemas/Snapshot.ts"
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { openArchive } from "../../../services/archive/openArchive.ts";
-import { checkShare, readChain, shareEvents } from "../../../services/cli/agents/backup/backupChain.ts";
+import {
+  checkShare,
+  readChain,
+  shareEvents,
+} from "../../../services/cli/agents/backup/backupChain.ts";
 import {
   makeFolder,
   writeFiles,
