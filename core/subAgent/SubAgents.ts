@@ -4,8 +4,9 @@
  *
  * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. Its
  *    address (`schemas/AgentPath`) and an entry in its parent's list make it a sub-agent.
- * 2. Its parent lists it before anything reaches it, whether code asks for it or a URL names it
- *    (a readonly socket's URL reaches only what is listed). Calls and answers wait for what was written before them, so the row is stored first.
+ * 2. Its parent lists it before anything reaches it, whether code asks for it or a URL names it (a
+ *    readonly socket's URL reaches only what is listed). Calls and answers wait for what was written
+ *    before them, so the row is stored first.
  * 3. An agent that ends first ends its sub-agents, and each of those its own. After a crash in
  *    between, what remains is still listed, and the next attempt ends it.
  * 4. A sub-agent that destroys itself notifies its parent afterwards. If that is lost, the parent
