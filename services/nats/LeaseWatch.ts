@@ -4,9 +4,11 @@
  * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
  *    no change between two rounds is missed. A known key that is absent from a round's list is
  *    reported as gone once the list is complete and no message waits behind it. A lease that is
- *    renewed while the list is sent is not in the list, but behind it.
- * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats are
- *    missing, or when the connection breaks. The next one begins once the broker is back.
+ *    renewed while the list is sent is not in the list, but behind it. One that expires meanwhile
+ *    may be in neither, so a list is also complete at the first heartbeat: its consumer is idle.
+ * 2. A round ends when a message is missing (the consumer numbers them, and its heartbeats name the
+ *    last number), when heartbeats are missing, or when the connection breaks. The next one begins
+ *    once the broker is back.
  * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, even without an
  *    expiry marker. The replica that serves a watch may keep leases that the others have expired.
  *    The stream's time is that of the round's messages: a listed lease is as old as its message. In
@@ -25,6 +27,8 @@ import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 const HEARTBEAT_MS = 1_000;
 /** Three heartbeats. A change is at most this late, well within a lease's usual TTL. */
 const SILENCE_MAX_MS = 3_000;
+/** In a heartbeat: the number of the last message that the consumer has sent. */
+const LAST_SENT = "Nats-Last-Consumer";
 /** The server removes a dead watcher's consumer after this time. */
 const ABANDONED_MS = 60_000;
 
@@ -101,9 +105,17 @@ export class LeaseWatch {
       for (const key of unlisted) this.report(key, undefined, this.known.get(key)?.revision ?? 0);
       unlisted.clear();
     };
+    const receiveHeartbeat = (message: Msg): void => {
+      if (Number(message.headers?.get(LAST_SENT)) >= expected)
+        return round.end("a change was lost on the way");
+      // Before the consumer's answer, nothing is known of the list.
+      if (left === 0 || left === Infinity) return;
+      behind = 0;
+      listed();
+    };
     const receive = (message: Msg): void => {
       round.heard();
-      if (message.subject === inbox) return; // a heartbeat
+      if (message.subject === inbox) return receiveHeartbeat(message);
       const numbers = message.reply?.split(".") ?? [];
       if (Number(numbers.at(-3)) !== expected) return round.end("a change was lost on the way");
       expected++;

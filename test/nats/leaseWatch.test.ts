@@ -65,19 +65,29 @@ function watchOf() {
     },
   } as object as NatsShape;
   const watch = new LeaseWatch(nats, BUCKET, (c) => void told.push(c), over.signal);
+  let begun = false;
   return {
+    /** Whether the watch has reported its first list. */
+    begun: () => begun,
     releases: () => told.map(({ released }) => released),
     told: () => told.map(({ key, value }) => `${key} ${value ?? "gone"}`),
     /** Begins a round whose list has so many messages. */
     round: async (count: number): Promise<void> => {
       listed = count;
       const before = rounds;
-      if (before === 0) void watch.start();
+      if (before === 0) void watch.start().then(() => (begun = true));
       else changed(false);
       await pollUntil("a new round", () => rounds > before);
       // What the round makes of the consumer that it was given.
       await new Promise((resolve) => setImmediate(resolve));
     },
+    /** A heartbeat; `last` is the number of the last message that was sent. */
+    beat: (last: number): void => {
+      const block = headers(100, "Idle Heartbeat");
+      block.set("Nats-Last-Consumer", `${last}`);
+      receive!(null, { subject: "inbox", headers: block } as object as Msg);
+    },
+    rounds: () => rounds,
     send: ({ key, seq, atMs, behind, operation }: Sent): void => {
       const block = headers();
       if (operation !== undefined) block.set("KV-Operation", operation);
@@ -159,4 +169,28 @@ test("a released lease is reported as released, also when a host of an older rel
   send({ key: "shard.0", seq: 4, atMs: 30, behind: 0, operation: "DEL" });
   expect(told()).toEqual(["shard.0 a", "shard.0 gone", "shard.0 a", "shard.0 gone"]);
   expect(releases()).toEqual([undefined, true, undefined, true]);
+});
+
+test("a list of which a lease expired before it was sent is complete at the next heartbeat", async () => {
+  const { round, send, beat, told, begun } = watchOf();
+  await round(2);
+  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  await Promise.resolve();
+  expect(begun()).toBe(false);
+  beat(1);
+  await pollUntil("the first list", begun);
+  await round(2);
+  send({ key: "shard.2", seq: 3, atMs: 0, behind: 0 });
+  beat(1);
+  expect(told()).toEqual(["shard.1 a", "shard.2 a", "shard.1 gone"]);
+});
+
+test("a message that no later one follows is missed by the next heartbeat", async () => {
+  const { round, send, beat, rounds } = watchOf();
+  await round(1);
+  send({ key: "shard.0", seq: 1, atMs: 0, behind: 0 });
+  beat(1);
+  expect(rounds()).toBe(1);
+  beat(2);
+  await pollUntil("another round", () => rounds() === 2);
 });
