@@ -14,7 +14,7 @@ import type { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { Nats } from "./client/Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";
-import { layer as connection, type NatsConnectionOptions } from "./client/NatsConnection.ts";
+import { layer as connection, type LoggedConnectionOptions } from "./client/NatsConnection.ts";
 import { layer as deliveryLog } from "./NatsDeliveryLog.ts";
 import { layer as deadLetters } from "./NatsDeadLetters.ts";
 import { layer as inbox } from "./NatsInbox.ts";
@@ -26,7 +26,7 @@ import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
 import { layer as natsCore, type OpenError, type OpenOptions } from "./setup/openNats.ts";
 
-export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
+export interface NatsOptions extends LoggedConnectionOptions, OpenOptions {
   /** Default `agents`. */
   readonly namespace?: string;
 }

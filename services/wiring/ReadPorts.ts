@@ -12,6 +12,7 @@ import type { ArchiveShape } from "../../core/retention/Archive.ts";
 import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { Purged } from "../../core/journal/Purged.ts";
@@ -92,6 +93,8 @@ export interface ReaderOptions {
   readonly sql?: boolean;
   /** Whose login the target has. Default `cli`. */
   readonly role?: "cli" | "host";
+  /** Receives lost and restored connections. Default: lines for people on standard error. */
+  readonly log?: LogShape;
 }
 
 /**

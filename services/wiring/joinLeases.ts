@@ -12,7 +12,7 @@ import type { LeasesSettings } from "./Joins.ts";
 
 /** Rejects with an `OpenError` or `BrokerUnavailable`. */
 export async function openLeases({ target, role, log }: LeasesSettings): Promise<OpenLeases> {
-  const options = { ...natsOptions(target, role), log };
+  const options = natsOptions(target, role, log);
   const layer = natsLayer(options).pipe(Layer.provide(connectionLayer(options)));
   const { opened, close } = await openScoped(Layer.build(layer));
   return { leases: makeNatsLeases(Context.get(opened, Nats)), close };

@@ -26,12 +26,14 @@ import { defined } from "../../core/collections/defined.ts";
 export const natsOptions = (
   { natsUrl, login, namespace }: Target,
   role: string,
+  log: LogShape,
 ): NatsOptions & { readonly namespace: string } => ({
   servers: natsUrl,
   name: `agents ${role}`,
   inboxPrefix: `_INBOX.${namespace}.${role}`,
   answerPrefix: `${namespace}.answer.${role}`,
   namespace,
+  log,
   ...login,
 });
 

@@ -40,8 +40,7 @@ export const portsLayer = (
   const { namespace, natsLogin, role, log } = settings;
   return Layer.mergeAll(
     natsLayer({
-      ...natsOptions({ natsUrl, login: natsLogin, namespace }, role),
-      log,
+      ...natsOptions({ natsUrl, login: natsLogin, namespace }, role, log),
       leaderOnly: role === "gateway" || role === "mail",
       provision: {
         ...provisionOptions(settings.provision),

@@ -16,6 +16,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
@@ -29,6 +30,7 @@ import { describeDurability, readDurability } from "../nats/setup/durability.ts"
 import { readRange, readStored, streamsOf } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
+import { processLog } from "../node/ProcessLog.ts";
 import { READER_HEAP_BYTES_MAX, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { joinArchive } from "./joinArchive.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
@@ -41,13 +43,16 @@ import { watchCalls } from "./watchCalls.ts";
 /** Long enough for a broker that restarts. Someone waits for the command's first line. */
 const CONNECT_TIMEOUT_MS = 3_000;
 
+/** A command's standard output has only its results, and its standard error is read by people. */
+const commandLog = (): LogShape => processLog({ format: "text" });
+
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(
   target: Target,
-  { sql = true, role = "cli" }: ReaderOptions = {},
+  { sql = true, role = "cli", log = commandLog() }: ReaderOptions = {},
 ): Promise<ReadPorts> {
   const layer = Layer.mergeAll(
-    natsLayer({ ...natsOptions(target, role), connectTimeoutMs: CONNECT_TIMEOUT_MS }),
+    natsLayer({ ...natsOptions(target, role, log), connectTimeoutMs: CONNECT_TIMEOUT_MS }),
     sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: READER_HEAP_BYTES_MAX }),
   );
   const ports = Effect.gen(function* () {
@@ -120,7 +125,7 @@ export async function provisionTarget(
   settings: ProvisionSettings,
 ): Promise<readonly string[]> {
   const layer = natsLayer({
-    ...natsOptions(target, "provision"),
+    ...natsOptions(target, "provision", commandLog()),
     provision: { ...provisionOptions(settings), moveInbox: true },
   });
   const look = Effect.gen(function* () {

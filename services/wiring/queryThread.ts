@@ -11,6 +11,7 @@ import type { OwnChange } from "../../core/query/OwnEvents.ts";
 import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";
 import { View } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
+import { processLog } from "../node/ProcessLog.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
 import type { Target } from "./ReadPorts.ts";
@@ -44,7 +45,7 @@ export interface FromThread {
 }
 
 async function open({ target, folder }: QueryThreadData) {
-  const ports = await openReader(target, { role: "host" });
+  const ports = await openReader(target, { role: "host", log: processLog() });
   const folders = { view: join(folder, "current"), copies: join(folder, "copies") };
   const opened = await openSqliteDatabases({
     folder: folders.view,

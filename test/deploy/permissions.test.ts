@@ -15,6 +15,7 @@ import { agentId } from "../../schemas/Address.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { natsOptions } from "../../services/wiring/joinNats.ts";
+import { processLog } from "../../services/node/ProcessLog.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { ANSWERED_BY_AGENT, Installation, type Role } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -138,7 +139,7 @@ describe("with every process under its own user", () => {
         return trimAgent(id, ports, { limits: { events: 1 }, first, events });
       });
     });
-    const layer = natsLayer(natsOptions(target, "retention"));
+    const layer = natsLayer(natsOptions(target, "retention", processLog()));
     expect(await Effect.runPromise(Effect.scoped(Effect.provide(trimmed, layer)))).toMatchObject({
       _tag: "Trimmed",
     });

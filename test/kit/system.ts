@@ -92,6 +92,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     natsLayer({
       servers: options.nats,
       name: "test",
+      log,
       ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
       provision: {
         ...(options.shards === undefined ? {} : { shards: options.shards }),

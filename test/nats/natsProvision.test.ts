@@ -21,12 +21,15 @@ import {
   raiseFormats,
   type ProvisionOptions,
 } from "../../services/nats/setup/provision.ts";
+import { processLog } from "../../services/node/ProcessLog.ts";
 import { collect } from "../kit/collect.ts";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { LARGE_BYTES, message, patient } from "../conformance/Backend.ts";
 import { useNats } from "./useNats.ts";
+
+const log = processLog();
 
 describe("provisioning", () => {
   const used = useNats();
@@ -201,6 +204,7 @@ describe("provisioning", () => {
       servers: used.server.url,
       namespace: "layered",
       provision: { shards: 4 },
+      log,
     });
     const [shards, bus] = await Effect.runPromise(
       Effect.gen(function* () {
@@ -216,7 +220,7 @@ describe("provisioning", () => {
   });
 
   it("reports an unreachable broker as BrokerUnavailable, with the address", async () => {
-    const layer = natsLayer({ servers: "nats://127.0.0.1:1", connectTimeoutMs: 100 });
+    const layer = natsLayer({ servers: "nats://127.0.0.1:1", connectTimeoutMs: 100, log });
     const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
     expect(failed).toMatchObject({
       _tag: "BrokerUnavailable",
@@ -228,7 +232,7 @@ describe("provisioning", () => {
     const { path, remove } = tempFolder("replicas");
     const single = await startNats({ storeDir: path });
     try {
-      const layer = natsLayer({ servers: single.url, provision: { replicas: 3 } });
+      const layer = natsLayer({ servers: single.url, provision: { replicas: 3 }, log });
       const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
       const reason = expect.stringMatching(
         /use --replicas 1, or a cluster of nats-servers$/,
@@ -245,7 +249,7 @@ describe("provisioning", () => {
     const limited = `jetstream { store_dir: "${path}", max_file_store: 100MB }`;
     const small = await startNats({ storeDir: path, configExtra: limited });
     try {
-      const layer = natsLayer({ servers: small.url, provision: {} });
+      const layer = natsLayer({ servers: small.url, provision: {}, log });
       const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
       const reason = expect.stringContaining(
         "the delivery log reserves 576 MiB: free disk space",

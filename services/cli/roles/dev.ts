@@ -142,7 +142,14 @@ async function devCommand(
       count: 1,
       args: withOptions(args, more),
       console: served?.url,
-      beside: installation?.follow,
+      // The console's connection ends before the broker does.
+      beside: async (broker, tell) => {
+        const end = await installation?.follow(broker, tell);
+        return async () => {
+          await end?.();
+          await served?.stop();
+        };
+      },
     });
   } finally {
     endKey();

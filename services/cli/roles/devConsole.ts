@@ -31,6 +31,7 @@ interface DevConsoleOptions {
 interface DevConsole {
   /** Includes the token, in a part that browsers do not send. */
   readonly url: string;
+  /** Calling it again returns the same promise. */
   readonly stop: () => Promise<void>;
 }
 
@@ -57,12 +58,14 @@ export async function serveDevConsole(
     });
   try {
     const served = await serve(options.port).catch(() => serve(0));
+    const end = async (): Promise<void> => {
+      await served.stop();
+      await lazy.close();
+    };
+    let ended: Promise<void> | undefined;
     return {
       url: `http://127.0.0.1:${served.port}/#token=${token}`,
-      stop: async () => {
-        await served.stop();
-        await lazy.close();
-      },
+      stop: () => (ended ??= end()),
     };
   } catch (error) {
     log.warn("the console can't be served", { error: String(error) });
@@ -89,7 +92,11 @@ function keptToken(dataFolder: string): string {
 }
 
 /** Connects to the broker at the first request. */
-function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: DevConsoleOptions) {
+function lazySource(
+  joins: Joins,
+  terminal: Terminal,
+  { dataFolder, module, log }: DevConsoleOptions,
+) {
   let opened: Promise<{ readonly ports: ReadPorts; readonly source: ConsoleSource }> | undefined;
   const open = async () => {
     const found = findDev(dataFolder);
@@ -100,7 +107,7 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
       import("../serving/ownProcess.ts"),
-      joins.openReader(target),
+      joins.openReader(target, { log }),
     ]);
     const own = ownProcess(joins, target);
     const parts = { ports, terminal, time: joins.time, modules: [module], own, dataFolder };

@@ -36,7 +36,7 @@ const DRAIN_TIMEOUT_MS = 1_000;
 
 type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
-export interface NatsConnectionOptions extends NatsLogin {
+interface NatsConnectionOptions extends NatsLogin {
   /**
    * One URL or several, also separated by commas: `nats://host:4222`, `tls://…`. Credentials are
    * `nats://user:password@…` or `nats://token@…`; the first ones found are used for all servers.
@@ -56,8 +56,6 @@ export interface NatsConnectionOptions extends NatsLogin {
   readonly answerPrefix?: string;
   /** For the first connection. Default 15,000. */
   readonly connectTimeoutMs?: number;
-  /** Receives the layer's log lines. Default: Effect's logger. */
-  readonly log?: LogShape;
 }
 
 export interface NatsConnectionShape {
@@ -88,6 +86,11 @@ export interface NatsConnectionShape {
   readonly beforeClose: (f: () => Promise<void>) => void;
   /** Closes for good; `connected` is false from then on. Does not wait for a sick broker. */
   readonly close: () => Promise<void>;
+}
+
+export interface LoggedConnectionOptions extends NatsConnectionOptions {
+  /** Receives lost and restored connections, and errors that the broker reports. */
+  readonly log: LogShape;
 }
 
 /** Rejects with `BrokerUnavailable` when no server answers within `connectTimeoutMs`. */
@@ -244,35 +247,24 @@ const portLog =
   (level, message, fields = {}) =>
     log[level](message, { ...fields });
 
-const effectLog = Effect.gen(function* () {
-  const run = Effect.runForkWith(yield* Effect.context<never>());
-  const levels = { info: Effect.logInfo, warn: Effect.logWarning, error: Effect.logError };
-  const log: Log = (level, message, fields = {}) =>
-    void run(Effect.annotateLogs(levels[level](message), { ...fields }));
-  return log;
-});
-
 export class NatsConnection extends Context.Service<NatsConnection, NatsConnectionShape>()(
   "agents/services/nats/NatsConnection",
 ) {}
 
 /** Connects while the layer is built; closes with its scope. Fails with `BrokerUnavailable`. */
 export const layer = (
-  options: NatsConnectionOptions,
+  options: LoggedConnectionOptions,
 ): Layer.Layer<NatsConnection, BrokerUnavailable> =>
   Layer.effect(
     NatsConnection,
-    Effect.gen(function* () {
-      const log = options.log === undefined ? yield* effectLog : portLog(options.log);
-      return yield* Effect.acquireRelease(
-        Effect.tryPromise({
-          try: () => openConnection(options, log),
-          catch: (error) =>
-            error instanceof BrokerUnavailable
-              ? error
-              : new BrokerUnavailable({ message: String(error) }),
-        }),
-        (connection) => Effect.promise(() => connection.close()),
-      );
-    }),
+    Effect.acquireRelease(
+      Effect.tryPromise({
+        try: () => openConnection(options, portLog(options.log)),
+        catch: (error) =>
+          error instanceof BrokerUnavailable
+            ? error
+            : new BrokerUnavailable({ message: String(error) }),
+      }),
+      (connection) => Effect.promise(() => connection.close()),
+    ),
   );

@@ -82,13 +82,14 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
   const server = await startNats({ syncAlways });
   const folder = tempFolder("bench-images");
   const scope = Effect.runSync(Scope.make());
+  const log = processLog({ level: "error" });
   const layer = Layer.mergeAll(
-    natsLayer({ servers: server.url, name: "bench", provision: {} }),
+    natsLayer({ servers: server.url, name: "bench", provision: {}, log }),
     sqliteDatabases({ folder: folder.path }),
     asyncAmbientLayer,
     cronLayer,
     Layer.succeed(Time, machineTime),
-    Layer.succeed(Log, processLog({ level: "error" })),
+    Layer.succeed(Log, log),
   );
   const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
   const inMemory = await Effect.runPromise(
