@@ -69,6 +69,9 @@ function textOf(thrown: unknown): string {
 /** Causes of a cause that `stackOf` shows: a chain may lead back to its beginning. */
 const CAUSES_MAX = 4;
 
+/** Between an error's stack and its cause's. */
+export const CAUSED_BY = "\n  caused by: ";
+
 /**
  * For a log: the stack of an error, of what has none the message, and those of its causes. Node's
  * `fetch` says in the cause alone why it failed.
@@ -78,7 +81,7 @@ export function stackOf(thrown: unknown): string {
   let cause = causeOf(thrown);
   for (; cause !== undefined && texts.length <= CAUSES_MAX; cause = causeOf(cause))
     texts.push(ownStackOf(cause));
-  return bounded(texts.join("\n  caused by: "));
+  return bounded(texts.join(CAUSED_BY));
 }
 
 const ownStackOf = (thrown: unknown): string =>

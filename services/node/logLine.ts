@@ -1,12 +1,14 @@
 /**
- * One line of a log, as JSON or for people. Control characters are escaped. A line feed in a text
- * line is followed by spaces, so that no field looks like a line of its own. Imports nothing heavy:
- * a thread that only watches writes lines, too.
+ * One line of a log, as JSON or for people. Control characters are escaped, and stacks are
+ * shortened (`withoutRuntimeFrames`). A line feed in a text line is followed by spaces, so that no
+ * field looks like a line of its own. Imports nothing heavy: a thread that only watches writes
+ * lines, too.
  */
 import { messageOf } from "../../core/errors/thrown.ts";
 import { renameFields, TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { printable } from "../../core/telemetry/printable.ts";
 import { withoutLoadMark } from "./loadMark.ts";
+import { FRAME, withoutRuntimeFrames } from "./withoutRuntimeFrames.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
@@ -19,12 +21,26 @@ interface LogEntry {
 }
 
 /** Ends with a line feed. */
-export function logLine(format: "json" | "text", entry: LogEntry): string {
+export function logLine(format: "json" | "text", given: LogEntry): string {
+  const entry = { ...given, fields: shortened(given.fields) };
   const iso = new Date(entry.timeMs).toISOString();
   return withoutLoadMark(
     printable(format === "json" ? jsonLine(iso, entry) : textLine(iso, entry)),
   );
 }
+
+/** The fields with stacks as their reader needs them. */
+function shortened(fields: LogFields): LogFields {
+  const { error, stack } = fields;
+  return {
+    ...fields,
+    ...(hasFrames(error) && { error: withoutRuntimeFrames(error) }),
+    ...(hasFrames(stack) && { stack: withoutRuntimeFrames(stack) }),
+  };
+}
+
+const hasFrames = (value: unknown): value is string =>
+  typeof value === "string" && value.includes(FRAME);
 
 /** The members that each line of JSON has. */
 const OWN = ["time", "level", "message"];
