@@ -16,7 +16,6 @@ import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { isUnreadable } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
-import { stackOf } from "../../core/errors/thrown.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -41,7 +40,7 @@ import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
 import { SlotSockets } from "./slot/SlotSockets.ts";
 import type { QuarantineReason } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
-import { UnknownAgentClass } from "./slotErrors.ts";
+import { reasonOf, UnknownAgentClass } from "./slotErrors.ts";
 import { SlotStart, type StartingSlot } from "./SlotStart.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 
@@ -336,7 +335,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     this.context.services.log.warn("an append was not stored; the agent leaves memory", {
       ...this.id,
       outcome,
-      error: stackOf(error),
+      error: reasonOf(error),
     });
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");

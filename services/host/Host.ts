@@ -33,8 +33,8 @@ import { followIsolation } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { countStalls } from "./shardUsage.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
+import { reasonOf } from "./slotErrors.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
-import { stackOf } from "../../core/errors/thrown.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
@@ -187,7 +187,7 @@ export class Host {
   private every(ms: number, f: () => Promise<void>): void {
     const { log, time } = this.services;
     const failed = (error: unknown): void =>
-      log.error("a periodic task of the host failed; it runs again", { error: stackOf(error) });
+      log.error("a periodic task of the host failed; it runs again", { error: reasonOf(error) });
     this.timers.add(interval(time, ms, () => f().catch(failed)));
   }
 

@@ -4,7 +4,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HostServices } from "./HostServices.ts";
-import { stackOf } from "../../core/errors/thrown.ts";
+import { reasonOf } from "./slotErrors.ts";
 
 /** Delay before a failed activation is retried for waiting inputs: the first, and the longest. */
 const RETRY_MS_MIN = 200;
@@ -82,7 +82,7 @@ export class SlotStart<Live> {
     log.warn("an agent could not be started; its inputs wait", {
       ...this.slot.id,
       retryInMs: delayMs,
-      error: stackOf(error),
+      error: reasonOf(error),
     });
     this.cancelRetry = time.after(delayMs, () => {
       this.cancelRetry = undefined;

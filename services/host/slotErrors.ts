@@ -1,9 +1,10 @@
 /**
- * The error of an unknown class (`AgentSlot`), and which errors of a slot are worth a retry
- * (`Shard`).
+ * The error of an unknown class (`AgentSlot`), which errors of a slot are worth a retry (`Shard`),
+ * and what a log says of both.
  */
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
 /** This host's module has no class of that name. */
 export class UnknownAgentClass extends Error {
@@ -16,3 +17,7 @@ export class UnknownAgentClass extends Error {
 /** Whether a retry, on this host or on another, may succeed. */
 export const isTransient = (error: unknown): boolean =>
   error instanceof AgentDiscarded || error instanceof BrokerUnavailable;
+
+/** For a log. The stack shows where a defect is, and nothing of a broker that does not answer. */
+export const reasonOf = (error: unknown): string =>
+  isTransient(error) ? messageOf(error) : stackOf(error);
