@@ -17,7 +17,7 @@
  * Fed by `PageImage`.
  */
 import {
-  closeSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync,
+  closeSync, fstatSync, ftruncateSync, futimesSync, openSync, readSync, rmSync, writeSync,
 } from "node:fs"; // prettier-ignore
 import { agentId, InvalidAddress, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -36,6 +36,9 @@ const LENGTH_BYTES = 4;
  */
 const TAIL_BYTES = 4096;
 
+/** A file that was read keeps its time of change for so long: it is not written each time. */
+const USED_MS = 24 * 60 * 60 * 1_000;
+
 interface CacheMeta {
   readonly seq: Sequence;
   readonly core: Uint8Array;
@@ -47,16 +50,20 @@ export class CacheFile {
   private readonly id: AgentId;
   private readonly path: string;
   private readonly files: OpenFiles;
+  private readonly onGrown: ((bytes: number) => void) | undefined;
+  /** As last read or completed. */
+  private size = 0;
   /** Whether the file may have a meta. It must have none while the pages change. */
   private metaLeft = true;
   /** The file's meta that matches the pages, if there is one. */
   private clean: { readonly seq: Sequence; readonly pages: number } | undefined;
 
-  /** `path` has no suffix. */
-  constructor(id: AgentId, path: string, files: OpenFiles) {
+  /** `path` has no suffix. `onGrown` is called when the complete file is larger than before. */
+  constructor(id: AgentId, path: string, files: OpenFiles, onGrown?: (bytes: number) => void) {
     this.id = id;
     this.path = path + CACHE_ENDING;
     this.files = files;
+    this.onGrown = onGrown;
   }
 
   /** Returns the meta, or undefined if there is none that can be trusted. Never throws. */
@@ -67,6 +74,7 @@ export class CacheFile {
       this.clean = meta && { seq: meta.seq, pages: meta.crcs.length };
       // `cachedAgents` may remove the file. The first write then creates another.
       if (meta === undefined) this.release();
+      else this.size = noteUse(fd!);
       return meta;
     } catch {
       // Truncated, or another release's or agent's: the caller replays, which is always correct.
@@ -99,6 +107,8 @@ export class CacheFile {
     if (fstatSync(fd).size > end) ftruncateSync(fd, end);
     writeAll(fd, bytes, pages * PAGE_SIZE);
     this.metaLeft = true;
+    if (end > this.size) this.onGrown?.(end - this.size);
+    this.size = end;
   }
 
   /** Closes the descriptor. */
@@ -110,6 +120,7 @@ export class CacheFile {
   remove(): void {
     this.clean = undefined;
     this.metaLeft = false;
+    this.size = 0;
     this.release();
     rmSync(this.path, { force: true });
   }
@@ -122,6 +133,14 @@ export class CacheFile {
       writeAll(fd, new Uint8Array(Math.min(size, LENGTH_BYTES)), Math.max(0, size - LENGTH_BYTES));
     this.metaLeft = false;
   }
+}
+
+/** Makes the file count as used (`FolderLimit`), and returns its size. */
+function noteUse(fd: number): number {
+  const { size, mtimeMs } = fstatSync(fd);
+  const nowMs = Date.now();
+  if (nowMs - mtimeMs > USED_MS) futimesSync(fd, nowMs / 1_000, nowMs / 1_000);
+  return size;
 }
 
 /**

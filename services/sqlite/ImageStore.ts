@@ -1,7 +1,8 @@
 /**
  * The resources that the databases of one layer share: the engine, the page pool, the delta writer,
- * open files and connections, and the list of cache files in use. Creates an agent's page file when
- * its database first needs one, and keeps the initial pages of the runtime's own tables.
+ * open files and connections, the list of cache files in use, and their `FolderLimit`. Creates an
+ * agent's page file when its database first needs one, and keeps the initial pages of the runtime's
+ * own tables.
  *
  * Two databases never share files: if an open agent is opened again, the second database is in
  * memory only. Created by `sqliteDatabases`; used by `SqliteDatabase`.
@@ -17,6 +18,7 @@ import { CacheFile } from "./CacheFile.ts";
 import { cachePath } from "./cachePath.ts";
 import { Connection } from "./Connection.ts";
 import type { Engine } from "./Engine.ts";
+import { FolderLimit } from "./FolderLimit.ts";
 import { OpenConnections } from "./OpenConnections.ts";
 import { OpenFiles } from "./OpenFiles.ts";
 import { PageFile } from "./PageFile.ts";
@@ -32,6 +34,7 @@ export class ImageStore {
   private readonly folder: string | undefined;
   private readonly residentBytesMax: number;
   private readonly files = new OpenFiles();
+  private readonly limit: FolderLimit | undefined;
   private readonly pool = new PagePool();
   private readonly writer = new PageDeltaWriter(PAGE_SIZE);
   /**
@@ -47,12 +50,25 @@ export class ImageStore {
   constructor(
     engine: Engine,
     folder: string | undefined,
-    limits: { readonly residentBytesMax: number; readonly heapBytesMax: number },
+    limits: {
+      readonly residentBytesMax: number;
+      readonly heapBytesMax: number;
+      /** Default: no limit. */
+      readonly folderBytesMax?: number;
+    },
   ) {
     this.engine = engine;
     this.connections = new OpenConnections(engine, limits.heapBytesMax);
     this.folder = folder;
     this.residentBytesMax = limits.residentBytesMax;
+    this.limit =
+      folder === undefined || limits.folderBytesMax === undefined
+        ? undefined
+        : new FolderLimit(folder, limits.folderBytesMax, (id) => {
+            const isIdle = !this.isInUse(id);
+            if (isIdle) this.discard(id);
+            return isIdle;
+          });
   }
 
   isInUse(id: AgentId): boolean {
@@ -86,8 +102,23 @@ export class ImageStore {
 
   /** The agent's cache file, or undefined without a folder. */
   cacheOf(id: AgentId): CacheFile | undefined {
-    const { folder } = this;
-    return folder === undefined ? undefined : new CacheFile(id, cachePath(folder, id), this.files);
+    const { folder, files, limit } = this;
+    if (folder === undefined) return undefined;
+    const onGrown = limit && ((bytes: number) => limit.grew(bytes));
+    return new CacheFile(id, cachePath(folder, id), files, onGrown);
+  }
+
+  /** As `DatabasesShape.discard`. */
+  discard(id: AgentId): void {
+    // A successor has it open, and took over the file after the discarded agent had released it.
+    if (this.isInUse(id)) return;
+    try {
+      this.cacheOf(id)?.remove();
+      this.filed(id, { trusted: true });
+    } catch {
+      // As in `SqliteDatabase.close`: the file stays, and is not trusted.
+      this.filed(id, { trusted: false });
+    }
   }
 
   /**

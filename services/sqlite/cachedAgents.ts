@@ -3,10 +3,10 @@
  * by a host that was not running while agents were erased. Old files that name no agent are
  * removed, because no erasure would find them.
  */
-import { opendir, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { rm, stat } from "node:fs/promises";
 import type { AgentId } from "../../schemas/Address.ts";
 import { CACHE_ENDING, idOfCache } from "./CacheFile.ts";
+import { filesBelow } from "./filesBelow.ts";
 
 /**
  * Yields the agents in no particular order, and none if the folder does not exist. A file that was
@@ -17,12 +17,8 @@ export async function* cachedAgents(
   folder: string,
   startMs: number,
 ): AsyncGenerator<AgentId, void, void> {
-  const files = await opendir(folder, { recursive: true }).catch(() => undefined);
-  if (files === undefined) return;
-  for await (const file of files) {
-    if (!file.isFile()) continue;
-    const path = join(file.parentPath, file.name);
-    const id = file.name.endsWith(CACHE_ENDING) ? idOfCache(path) : undefined;
+  for await (const path of filesBelow(folder)) {
+    const id = path.endsWith(CACHE_ENDING) ? idOfCache(path) : undefined;
     if (id !== undefined) yield id;
     else if (await isOlder(path, startMs)) await rm(path, { force: true });
   }

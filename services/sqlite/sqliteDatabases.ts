@@ -26,6 +26,11 @@ export const READER_HEAP_BYTES_MAX = 256 * 2 ** 20;
 interface SqliteDatabasesOptions {
   /** Folder of the local cache, created when absent. Undefined: no cache. */
   readonly folder: string | undefined;
+  /**
+   * Disk space for images in `folder` of agents that are not in memory. Past it, those that were
+   * used longest ago are removed. Default: no limit.
+   */
+  readonly folderBytesMax?: number;
   /** Memory for committed pages of one agent before they move to its file. Default 256 KiB. */
   readonly residentBytesMax?: number;
   /**
@@ -54,6 +59,7 @@ const NO_ENGINE = new Proxy({} as Engine, {
  */
 export async function openSqliteDatabases({
   folder,
+  folderBytesMax,
   residentBytesMax = RESIDENT_BYTES_MAX,
   heapBytesMax = SQLITE_HEAP_BYTES_MAX,
   hardHeapBytesMax,
@@ -64,7 +70,11 @@ export async function openSqliteDatabases({
 }> {
   const engine = sql ? await loadEngine() : NO_ENGINE;
   if (sql && hardHeapBytesMax !== undefined) engine.hardHeapBytesMax = hardHeapBytesMax;
-  const store = new ImageStore(engine, folder, { residentBytesMax, heapBytesMax });
+  const store = new ImageStore(engine, folder, {
+    residentBytesMax,
+    heapBytesMax,
+    ...(folderBytesMax !== undefined && { folderBytesMax }),
+  });
   return { databases: databasesOf(store), close: () => store.close() };
 }
 
@@ -89,16 +99,6 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
       cached: { seq: meta.seq, core: meta.core },
     };
   },
-  discard: (id) => {
-    // A successor has it open, and took over the file after the discarded agent had released it.
-    if (store.isInUse(id)) return;
-    try {
-      store.cacheOf(id)?.remove();
-      store.filed(id, { trusted: true });
-    } catch {
-      // As in `SqliteDatabase.close`: the file stays, and is not trusted.
-      store.filed(id, { trusted: false });
-    }
-  },
+  discard: (id) => store.discard(id),
   memoryBytes: () => store.memoryBytes,
 });

@@ -115,6 +115,11 @@ export interface ProcessSettings {
    * machine's. Past three quarters of its share, a host hibernates the longest idle agents sooner.
    */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
+  /**
+   * Bytes of disk that the local images of `processes` hosts may take together. Past its share, a
+   * host removes those that were used longest ago. Undefined: no limit.
+   */
+  readonly images?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: ProcessWatchdog;
   /**

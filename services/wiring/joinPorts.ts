@@ -47,7 +47,7 @@ export const portsLayer = (
         moveInbox: settings.natsUrl === undefined, // the broker is this process's own
       },
     }),
-    sqliteDatabases({ folder }),
+    sqliteDatabases({ folder, ...imageLimit(settings) }),
     settings.watchdog === undefined
       ? asyncAmbientLayer
       : watchedAmbient({
@@ -77,3 +77,6 @@ const watchedAmbient = (options: WatchdogOptions) =>
       ({ ambient }) => ambient,
     ),
   );
+
+const imageLimit = ({ images }: ProcessSettings): { readonly folderBytesMax?: number } =>
+  images?.bytesMax === undefined ? {} : { folderBytesMax: images.bytesMax / images.processes };

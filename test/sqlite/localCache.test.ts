@@ -224,6 +224,13 @@ describe("a scan of the folder", () => {
     expect(files()).toHaveLength(names.length);
   });
 
+  it("lists all of many agents", async () => {
+    const names = Array.from({ length: 400 }, (_, n) => `n${n}`);
+    for (const name of names)
+      open(agentId("RepoAgent", name)).database.close({ seq: seq(1), core: CORE });
+    expect(await seen(Date.now())).toEqual(names.toSorted());
+  });
+
   it("removes a dead process's unidentifiable files, and nothing that is in use", async () => {
     cached(1000);
     const { database } = open();

@@ -184,6 +184,17 @@ export const memory = (): Option =>
     .env("AGENTS_MEMORY")
     .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
 
+/** Some 200,000 small databases, and little beside a server's disk. */
+export const IMAGE_CACHE_MIB = 8_192;
+
+export const imageCache = (): Option =>
+  new Option(
+    "--image-cache <MiB>",
+    `disk space for local images of agents that are not in memory; past it, those that were used longest ago are removed; 0: no limit (default: ${IMAGE_CACHE_MIB}, shared by the workers)`,
+  )
+    .env("AGENTS_IMAGE_CACHE")
+    .argParser((text: string) => readWhole(text, 0, MEMORY_MIB_MAX));
+
 /** Longer than any turn should hold a thread that others wait for. */
 const CPU_SECONDS_MAX = 3_600;
 /**

@@ -11,7 +11,7 @@ import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";
 import type { CommandContext } from "./CommandContext.ts";
-import { CPU_SECONDS } from "./options.ts";
+import { CPU_SECONDS, IMAGE_CACHE_MIB } from "./options.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import { mailSettings, requireTlsForLogin, type MailOptions } from "./mailSettings.ts";
 
@@ -55,6 +55,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly isolated?: boolean;
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
+  readonly imageCache?: number;
   readonly cpuSeconds?: number;
   readonly turnSeconds?: number;
   readonly history?: HistoryOption;
@@ -124,6 +125,7 @@ export function servingOptions(
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
     },
+    images: { bytesMax: imageBytesMax(given.imageCache), processes: given.workers ?? 1 },
     ...((role === "dev" || role === "host") && {
       watchdog: {
         cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
@@ -152,6 +154,9 @@ export function servingOptions(
     progress: terminal.err,
   };
 }
+
+const imageBytesMax = (mib = IMAGE_CACHE_MIB): number | undefined =>
+  mib === 0 ? undefined : mib * 1024 * 1024;
 
 /** `all` has lines of level `info`; a log without those has only failures. */
 const linesAt = (level: LogOptions["level"], lines: RequestLines): RequestLines =>

@@ -65,6 +65,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(new Option("--open", "open the console in the browser"))
     .addOption(option.leaseTtl())
     .addOption(option.memory())
+    .addOption(option.imageCache())
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
     .addOption(history())

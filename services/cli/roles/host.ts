@@ -14,6 +14,7 @@ export function addHost(program: Command, context: CommandContext): void {
   })
     .addOption(option.leaseTtl())
     .addOption(option.memory())
+    .addOption(option.imageCache())
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
     .addOption(option.mcpAllowLoopback())
