@@ -50,6 +50,10 @@ export function withoutCutEdges(text: string, chars: number): string {
 export const messageOf = (thrown: unknown): string =>
   read(() => (thrown instanceof Error ? thrown.message : textOf(thrown)));
 
+/** The code of an error, such as that of Node's for several addresses, which has no message. */
+export const codeOf = (thrown: unknown): string =>
+  read(() => (thrown instanceof Error ? ((thrown as { code?: unknown }).code ?? "") : ""));
+
 /** A reader recognizes an object by so many names of its fields. */
 const FIELDS_MAX = 10;
 
@@ -66,7 +70,7 @@ function textOf(thrown: unknown): string {
   return `an object with ${names.length === 0 ? "no fields" : `the fields ${names.join(", ")}`}`;
 }
 
-/** Causes of a cause that `stackOf` shows: a chain may lead back to its beginning. */
+/** Causes of a cause that are shown: a chain may lead back to its beginning. */
 const CAUSES_MAX = 4;
 
 /** Between an error's stack and its cause's. */
@@ -77,11 +81,16 @@ export const CAUSED_BY = "\n  caused by: ";
  * `fetch` says in the cause alone why it failed.
  */
 export function stackOf(thrown: unknown): string {
-  const texts = [ownStackOf(thrown)];
+  return bounded([thrown, ...causesOf(thrown)].map(ownStackOf).join(CAUSED_BY));
+}
+
+/** The cause of an error, that one's cause, and so on. */
+export function causesOf(thrown: unknown): ReadonlyArray<unknown> {
+  const causes: unknown[] = [];
   let cause = causeOf(thrown);
-  for (; cause !== undefined && texts.length <= CAUSES_MAX; cause = causeOf(cause))
-    texts.push(ownStackOf(cause));
-  return bounded(texts.join(CAUSED_BY));
+  for (; cause !== undefined && causes.length < CAUSES_MAX; cause = causeOf(cause))
+    causes.push(cause);
+  return causes;
 }
 
 const ownStackOf = (thrown: unknown): string =>

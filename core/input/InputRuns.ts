@@ -10,7 +10,7 @@
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
-import { failureText } from "../errors/failureText.ts";
+import { reasonText } from "../errors/failureText.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
@@ -97,7 +97,7 @@ export class InputRuns {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, thrown);
-      error = turn.conceal(failureText(thrown));
+      error = turn.conceal(reasonText(thrown));
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();

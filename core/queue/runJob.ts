@@ -14,7 +14,7 @@
  *    journaled as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
-import { errorOfFailure, failureText } from "../errors/failureText.ts";
+import { errorOfFailure, reasonText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import { failForGood } from "../turn/failForGood.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
@@ -111,7 +111,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
         return await fail(agent, job, rest, errorOfFailure(undoing), attempt);
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, rest, error, attempt);
-      rest.outcome = { done: [], dead: false, error: failureText(error) };
+      rest.outcome = { done: [], dead: false, error: reasonText(error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
       await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
@@ -133,14 +133,14 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  await failForGood(agent, turn, failureText(error), async (letter) => job.deadLetter?.(letter));
+  await failForGood(agent, turn, reasonText(error), async (letter) => job.deadLetter?.(letter));
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);
   const dead = job.deadLetter !== undefined;
-  rest.outcome = { done: [job.key], dead, error: failureText(error) };
+  rest.outcome = { done: [job.key], dead, error: reasonText(error) };
   await end(agent, rest, dead ? "dead" : "failed", { attempts: job.retry.maxAttempts });
 }
 

@@ -3,7 +3,7 @@
  * and what it returned as JSON text. `AgentSteps` stores the result.
  */
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import { messageOf } from "../errors/thrown.ts";
+import { reasonText } from "../errors/failureText.ts";
 import { firstOf, type Abortable } from "../lazyFetch/AbortSource.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
@@ -50,7 +50,7 @@ export async function runAttempts(
       agent.log.warn("a step failed and is retried", {
         step: scope.name,
         attempt,
-        error: messageOf(error),
+        error: reasonText(error),
       });
       await agent.sleep(backoffMs(retry, attempt, agent.time.random()));
     }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failureText } from "../../core/errors/failureText.ts";
+import { failureText, reasonText } from "../../core/errors/failureText.ts";
 import { messageOf, stackOf, withoutCutEdges } from "../../core/errors/thrown.ts";
 
 const withGetter = (name: string): Error =>
@@ -43,6 +43,24 @@ test("a stack is followed by those of the causes, of which a chain without an en
   endless.cause = endless;
   expect(stackOf(endless).match(/Error: again/g)).toHaveLength(5);
   expect(stackOf(withGetter("cause"))).toMatch(/^Error: x\n/);
+});
+
+test("a reason names the causes, each once", () => {
+  const refused = new Error("connect ECONNREFUSED 127.0.0.1:9");
+  const failed = new TypeError("fetch failed", { cause: refused });
+  const shown = "TypeError: fetch failed: connect ECONNREFUSED 127.0.0.1:9";
+  expect(reasonText(failed)).toBe(shown);
+  expect(reasonText(new Error(`no stock: ${shown}`, { cause: failed }))).toBe(
+    `Error: no stock: ${shown}`,
+  );
+  const several = Object.assign(new AggregateError([refused]), { code: "ECONNREFUSED" });
+  expect(reasonText(new TypeError("fetch failed", { cause: several }))).toBe(
+    "TypeError: fetch failed: ECONNREFUSED",
+  );
+  expect(reasonText(new Error("x", { cause: null }))).toBe("Error: x: null");
+  expect(reasonText(withGetter("cause"))).toBe("Error: x");
+  const long = new Error("x", { cause: new Error("y".repeat(100_000)) });
+  expect(reasonText(long).length).toBeLessThan(66_000);
 });
 
 test("a text is cut in its middle: what is stored and logged is bounded, and a stack keeps its frames", () => {
