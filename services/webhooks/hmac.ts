@@ -3,8 +3,7 @@
  * `unsigned`, which verifies nothing.
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
-import { MAIL_KEYS } from "../../core/outgoing/MailLane.ts";
-import { WEBHOOK_KEYS } from "../../core/outgoing/OutgoingLane.ts";
+import { MAIL_KEYS, WEBHOOK_KEYS } from "../../core/journal/laneKeys.ts";
 import {
   checkHmac,
   checkScheme,
