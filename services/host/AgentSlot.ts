@@ -329,6 +329,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   }
 
   onCommitted(agent: ActiveAgent, bytes: number): void {
+    this.starts.stored();
     if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
   }
 
@@ -338,6 +339,8 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
       outcome,
       error: stackOf(error),
     });
+    // After a conflict the agent continues from what another owner has stored.
+    if (outcome !== "Conflict" && this.live?.agent === agent) this.starts.notStored(error);
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
     else this.evict(agent);

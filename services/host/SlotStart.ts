@@ -1,6 +1,7 @@
 /**
- * Starts the agent of a slot: one activation at a time, and again with backoff where one failed
- * while inputs wait. `AgentSlot` says when, and what a start is.
+ * Starts the agent of a slot: one activation at a time, and again with backoff where one failed, or
+ * what it led to could not be stored, while inputs wait. `AgentSlot` says when, and what a start
+ * is.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -23,7 +24,10 @@ export interface StartingSlot<Live> {
 
 export class SlotStart<Live> {
   private activating: Promise<Live> | undefined;
+  /** Failures in a row, each with a longer pause. */
   private failures = 0;
+  /** The agent's last event could not be stored. */
+  private isUnstored = false;
   private cancelRetry: (() => void) | undefined;
 
   constructor(
@@ -60,7 +64,7 @@ export class SlotStart<Live> {
     return (this.activating ??= this.slot.start(props, urgent).then(
       (live) => {
         this.activating = undefined;
-        this.failures = 0;
+        if (!this.isUnstored) this.failures = 0;
         this.cancel();
         // Where the agent's first input has already evicted it.
         this.wake();
@@ -69,17 +73,33 @@ export class SlotStart<Live> {
       (error: unknown) => {
         this.activating = undefined;
         // Inputs may have arrived while a call was starting the agent.
-        this.failed(error);
+        this.failed("an agent could not be started; its inputs wait", error);
         throw error;
       },
     ));
   }
 
-  private failed(error: unknown): void {
+  /**
+   * An event of the agent, which leaves memory, could not be stored. Without a pause it would start
+   * again at once, and fail again, for as long as a broker refuses its events.
+   */
+  notStored(error: unknown): void {
+    this.isUnstored = true;
+    this.failed("an agent's inputs wait, because its last event was not stored", error);
+  }
+
+  /** An event of the agent is stored. */
+  stored(): void {
+    if (!this.isUnstored) return;
+    this.isUnstored = false;
+    this.failures = 0;
+  }
+
+  private failed(message: string, error: unknown): void {
     const { log, time } = this.services;
     if (!this.slot.hasInputs || this.waits) return;
     const delayMs = Math.min(RETRY_MS_MIN * 2 ** this.failures++, RETRY_MS_MAX);
-    log.warn("an agent could not be started; its inputs wait", {
+    log.warn(message, {
       ...this.slot.id,
       retryInMs: delayMs,
       error: stackOf(error),

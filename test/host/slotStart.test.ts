@@ -57,3 +57,32 @@ test("after its next attempt is cancelled, a slot starts its agent when an input
   await rig.deliver(2);
   expect(rig.left).toEqual(expect.arrayContaining(["ack 1", "ack 2"]));
 });
+
+test("an agent whose events can't be stored is started again after pauses that grow", async () => {
+  let starts = 0;
+  class Counting extends Agent<unknown, { runs: number }> {
+    override initialState = { runs: 0 };
+    override onStart(): void {
+      starts++;
+    }
+    override async onRequest(): Promise<Response> {
+      this.setState({ runs: this.state.runs + 1 });
+      return Response.json("here");
+    }
+  }
+  const rig = await CommitRig.make(Counting as AgentClassType);
+  rig.denied = true;
+  await rig.deliver(1);
+  await rig.pass(5_000);
+  expect(starts).toBeGreaterThan(2);
+  expect(starts).toBeLessThan(8);
+  rig.denied = false;
+  await rig.pass(60_000);
+  expect(rig.left).toContain("ack 1");
+  // The next failure does not continue these.
+  const before = starts;
+  rig.denied = true;
+  await rig.deliver(2);
+  await rig.pass(1_000);
+  expect(starts).toBeGreaterThan(before + 1);
+});
