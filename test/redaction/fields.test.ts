@@ -59,6 +59,7 @@ describe("a body's hidden fields", () => {
     ["items[0][email]=a&items[][email]=b&items[0][n]=1", ["items.email"], "items%5B0%5D%5Bemail%5D=REDACTED&items%5B%5D%5Bemail%5D=REDACTED&items%5B0%5D%5Bn%5D=1"],
     ["a[b]=1&a[c]=2", ["*.b"], "a%5Bb%5D=REDACTED&a%5Bc%5D=2"],
     ["customer.email=a&customers[email]=b", ["customer.email"], "customer.email=REDACTED&customers%5Bemail%5D=b"],
+    ['a={"b":{"c":"xxxx"},"b":{}}&n=1', ["a.b.c"], "a=%7B%22b%22%3A%7B%7D%7D&n=1"],
     ['a[b]={"c":1,"d":2}', ["a.b.c"], "a%5Bb%5D=%7B%22c%22%3A%22REDACTED%22%2C%22d%22%3A2%7D"],
     // JSON that its sender calls a form, as curl does.
     ['{"customer":{"email":"a@b"},"n":1}', ["customer.email"], '{"customer":{"email":"REDACTED"},"n":1}'],
