@@ -3,7 +3,7 @@
  * that is kept or told of the webhook has them.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Agent } from "agents";
+import { Agent, callable } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { testAgents, type TestAgents } from "agents/testing";
@@ -149,6 +149,10 @@ class Shop extends Agent<unknown, { readonly runs: number }> {
   override onMessage(): void {
     this.setState({ runs: this.state.runs + 1 });
   }
+  @callable({ durable: true })
+  pay({ pin }: { readonly pin: string }): void {
+    seen.push(pin);
+  }
 }
 interface Order {
   readonly shop: string;
@@ -223,5 +227,14 @@ describe("a webhook with hidden fields", () => {
     client.send(JSON.stringify({ pin: PIN }));
     await test.settled();
     expect(await kept()).not.toContain(PIN);
+  });
+
+  it("of a durable call is hidden in the journal, and seen by its method", async () => {
+    const client = await test.connect(Shop, "one");
+    await client.call("pay", [{ pin: PIN, shop: "one" }]);
+    expect(seen).toEqual([PIN]);
+    const text = await kept();
+    expect(text).not.toContain(PIN);
+    expect(text).toContain('"callback":"pay","payload":[{"pin":"REDACTED","shop":"one"}]');
   });
 });
