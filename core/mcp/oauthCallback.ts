@@ -14,7 +14,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
-import type { McpOAuthCallbackResult } from "./McpServerState.ts";
+import type { McpOAuthCallbackResult, McpServerState } from "./McpServerState.ts";
 import { parseState, type OAuthProvider } from "./OAuthProvider.ts";
 import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
@@ -116,9 +116,14 @@ async function exchange(
   await provider.consumeState(params.get("state") ?? "");
   await runtime.flush(); // rule 1
   const refused = refusalOf(params);
+  // The next request has the new tokens. Those that run are answered.
+  const retire = (state: McpServerState): void => {
+    if (server.connection !== undefined) server.retire(server.connection, state);
+  };
   const failed = (error: string): McpOAuthCallbackResult => {
     const authError = errorText(error);
     server.storeAuth(null, provider.clientId ?? null);
+    retire("failed");
     server.become("failed", authError);
     return { serverId, authSuccess: false, authError };
   };
@@ -136,6 +141,7 @@ async function exchange(
   server.consented = true;
   server.storeAuth(null, provider.clientId ?? null);
   await runtime.flush();
+  retire("connecting");
   server.become("connecting");
   begin(server);
   return { serverId, authSuccess: true };
