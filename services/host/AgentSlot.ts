@@ -340,7 +340,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
       error: stackOf(error),
     });
     // After a conflict the agent continues from what another owner has stored.
-    if (outcome !== "Conflict" && this.live?.agent === agent) this.starts.notStored(error);
+    if (outcome !== "Conflict" && this.live?.agent === agent) this.starts.gaveUp(error);
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
     else this.evict(agent);
@@ -348,7 +348,9 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   onAbort(reason: string): void {
     this.context.services.log.warn("an agent was aborted", { ...this.id, reason });
-    if (this.live !== undefined) this.evict(this.live.agent);
+    if (this.live === undefined) return;
+    this.starts.gaveUp(reason);
+    this.evict(this.live.agent);
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {

@@ -1,7 +1,6 @@
 /**
  * Starts the agent of a slot: one activation at a time, and again with backoff where one failed, or
- * what it led to could not be stored, while inputs wait. `AgentSlot` says when, and what a start
- * is.
+ * the agent had to leave memory, while inputs wait. `AgentSlot` says when, and what a start is.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -26,7 +25,7 @@ export class SlotStart<Live> {
   private activating: Promise<Live> | undefined;
   /** Failures in a row, each with a longer pause. */
   private failures = 0;
-  /** The agent's last event could not be stored. */
+  /** The agent had to leave memory, and has stored nothing since. */
   private isUnstored = false;
   private cancelRetry: (() => void) | undefined;
 
@@ -80,12 +79,13 @@ export class SlotStart<Live> {
   }
 
   /**
-   * An event of the agent, which leaves memory, could not be stored. Without a pause it would start
-   * again at once, and fail again, for as long as a broker refuses its events.
+   * The agent leaves memory because something of it failed: an event or a dead letter was not
+   * stored, its tables can't be read, its code has aborted it. Without a pause it would start again
+   * at once, and fail again, for as long as the cause lasts.
    */
-  notStored(error: unknown): void {
+  gaveUp(error: unknown): void {
     this.isUnstored = true;
-    this.failed("an agent's inputs wait, because its last event was not stored", error);
+    this.failed("an agent's inputs wait, because it had to leave memory", error);
   }
 
   /** An event of the agent is stored. */
