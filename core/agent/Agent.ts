@@ -412,7 +412,10 @@ export class Agent<
     return this.#apis.schedules.get(id) as Schedule<T> | undefined;
   }
 
-  /** The schedules that meet the criteria; without criteria, all of them. */
+  /**
+   * The schedules that meet the criteria; without criteria, all of them. Throws `TypeError` for an
+   * unknown criterion or an invalid date.
+   */
   getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
     return this.#apis.schedules.list(criteria) as Array<Schedule<T>>;
   }
@@ -573,7 +576,8 @@ export class Agent<
   /**
    * Starts a workflow instance and tracks it. Durable with this turn: the instance begins once the
    * turn is stored, even if this host ends. Resolves to the instance's id. Rejects for a name that
-   * is not a workflow's binding, an id that is already tracked, and params that are not JSON.
+   * is not a workflow's binding, an id that is already tracked, an unknown option, and params that
+   * are not JSON.
    */
   async runWorkflow<Params = unknown>(
     workflowName: string,
@@ -776,7 +780,10 @@ export class Agent<
     return this.#apis.fiberApprovals.ask<Metadata>(name, question);
   }
 
-  /** The approvals that this agent asked for and that meet all criteria, newest first. */
+  /**
+   * The approvals that this agent asked for and that meet all criteria, newest first. Throws
+   * `TypeError` for an unknown criterion.
+   */
   getApprovals(criteria: ApprovalCriteria = {}): Approval[] {
     return this.#apis.approvals.list(criteria);
   }

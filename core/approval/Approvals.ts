@@ -49,6 +49,7 @@ const COLUMNS =
 const DECISION: ReadonlySet<string> = new Set<keyof ApprovalDecision>([
   "approved", "by", "reason", "metadata",
 ]); // prettier-ignore
+const CRITERIA: ReadonlySet<string> = new Set<keyof ApprovalCriteria>(["id", "name", "status"]);
 /** Decided approvals are kept for people to look at; the oldest are deleted first. */
 const ROWS_MAX = 1000;
 
@@ -118,8 +119,9 @@ export class Approvals {
     return this.select(sql, [eventType]).find(({ status }) => status === "waiting");
   }
 
-  /** Newest first. */
+  /** Newest first. Throws `TypeError` for an unknown criterion. */
   list(criteria: ApprovalCriteria = {}): Approval[] {
+    checkOptions("getApprovals", criteria, CRITERIA);
     return listApprovals(this.agent, this.agent.time.nowMs(), criteria);
   }
 

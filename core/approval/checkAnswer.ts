@@ -1,5 +1,6 @@
 /** Checks questions and answers: sizes, and texts that people can read. Pure. */
 import { checkOptions } from "../errors/checkOptions.ts";
+import { toJson } from "../journal/jsonText.ts";
 import type { ApprovalQuestion } from "./Approval.ts";
 
 const QUESTION: ReadonlySet<string> = new Set<keyof ApprovalQuestion>([
@@ -43,9 +44,7 @@ export function checkAnswer(decision: GivenAnswer): Answer {
     throw new RangeError(
       `the reason of a decision is text of at most ${REASON_CHARS_MAX} characters`,
     );
-  const text = JSON.stringify(metadata) as string | undefined;
-  if (metadata !== undefined && text === undefined)
-    throw new TypeError(`the metadata of a decision must be JSON, not a ${typeof metadata}`);
+  const text = toJson(metadata, "the metadata of a decision");
   if ((text?.length ?? 0) > METADATA_CHARS_MAX)
     throw new RangeError(`the metadata of a decision has at most ${METADATA_CHARS_MAX} characters`);
   return { approved, by: by ?? null, reason, metadata };

@@ -17,7 +17,7 @@
  *    repeated. An owner is lost when its lease ends without a release while it has the call; an
  *    answer `late` does not count, nor does anything while the broker is unreachable. A host that
  *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
- *    `LOSSES_MAX` only. Without a loss, a late call fails with `CallTimedOut`.
+ *    `LOSSES_MAX` only. A late call fails with `CallTimedOut` if host and broker were there.
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -87,6 +87,8 @@ interface OfferInput {
 /** The first and the longest pause between two tries while the shard is unowned. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
+/** A request that ends earlier than this before its timeout has not timed out. */
+const CLOCKS_MS = 100;
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
 /** Rule 6: one repetition, for a host that was lost for another reason. */
@@ -266,6 +268,8 @@ export class CallClient {
     let { data } = encoded;
     /** Rule 6: before the call fails, a lost host may come back until then. */
     let returnEndMs: number | undefined;
+    /** Why the call fails at its deadline. */
+    let why = UNOWNED;
     /** Whether a host had the call for most of the time, and was not lost. */
     let isSilent = false;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
@@ -284,10 +288,7 @@ export class CallClient {
         if (isOver()) throw lost(what, HOST_LOST);
       }
       const leftMs = endMs - nowMs;
-      if (leftMs <= 0)
-        throw isSilent
-          ? timedOut(what, deadlineMs)
-          : unreachable(what, "no host owns it, or its host did not take the call");
+      if (leftMs <= 0) throw isSilent ? timedOut(what, deadlineMs) : unreachable(what, why);
       if (tries.isSuspect) {
         beforeRepeat?.();
         data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
@@ -301,15 +302,20 @@ export class CallClient {
         if (head.kind !== "notHere")
           return { reply: head, body: await wholeBody(this.parts.blobs, head, body) };
         tries.refused(head);
+        why = UNOWNED;
         if (head.late === true && !repeatable) throw lost(what, "its host has just changed");
+      } else if (reply._tag === "NoResponders") {
+        why = UNOWNED;
       } else if (reply._tag === "Denied") {
         throw unreachable(what, reply.message);
-      } else if (reply._tag === "TimedOut") {
+      } else {
         const isLost = this.owners.lossesOf(shard) !== losses;
-        isSilent = !isLost && !this.closed && leftMs > deadlineMs / 2;
+        const isEarly = endMs - time.monotonicMs() > CLOCKS_MS;
+        isSilent = !isLost && !isEarly && !this.closed && leftMs > deadlineMs / 2;
+        if (isEarly && !isLost) why = BROKER_LOST;
         if (!repeatable && isLost) throw lost(what, HOST_LOST);
         if (!repeatable && this.closed) throw lost(what, "this process stops");
-        if (!repeatable) throw timedOut(what, deadlineMs);
+        if (!repeatable) throw isEarly ? lost(what, BROKER_LOST) : timedOut(what, deadlineMs);
       }
       await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
@@ -324,6 +330,8 @@ const timedOut = (what: string, deadlineMs: number): CallTimedOut =>
     message: `${what} did not answer within ${deadlineMs / 1000} s; its turn may still run, or have run`,
   });
 
+const UNOWNED = "no host owns it, or its host did not take the call";
+const BROKER_LOST = "the connection to the broker was lost";
 const HOST_LOST = "its host was lost while it had the call";
 const lost = (what: string, why: string): CallLost =>
   new CallLost({ message: `${what} can't be reached: ${why}; the call may have run` });

@@ -16,14 +16,14 @@ import { methodOn, type Method } from "../agent/methods.ts";
 import { AgentDestroyed } from "../errors/errors.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { toJson } from "../journal/jsonText.ts";
+import { CALL_KEYS } from "../journal/laneKeys.ts";
 import { QueueLane, type JobEnd, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
+import { hideInMessage } from "../redaction/FieldRedaction.ts";
 import { hashOf } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
 import { CallResults, type CallEnd, type EndedCall } from "./CallResults.ts";
 import { CallKeyTaken, checkCallKey, notDurable, type DurableCall } from "../call/durableCall.ts";
 
-/** Start of its triggers' keys. */
-export const CALL_KEYS = "call";
 /**
  * Calls of one agent that run at once, waiting for models and providers. Further calls wait for
  * these.
@@ -63,6 +63,7 @@ export class CallLane extends QueueLane {
           resultText(`the result of ${name}`, await method.apply(of.agent, args as unknown[]));
       },
       mayRetry: () => false,
+      shown: (of, args) => hideInMessage(args, of.options.redact),
       ceiling: "waitingMax",
       width: WIDTH,
       answers: {

@@ -11,6 +11,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { timeOf } from "../errors/timeOf.ts";
+import { toJson } from "../journal/jsonText.ts";
 import type {
   DeleteFibersOptions,
   FiberInspection,
@@ -86,7 +87,7 @@ export class FiberTable {
       `INSERT INTO ${FIBERS_TABLE} (fiber_id, idempotency_key, name, status, snapshot, metadata_json, created_at, kept, owed) VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, 1)`,
       [
         id, key, name, snapshot,
-        metadata === undefined ? null : JSON.stringify(metadata), this.now(), Number(kept),
+        toJson(metadata, `the metadata of the fiber "${name}"`), this.now(), Number(kept),
       ], // prettier-ignore
     );
   }
@@ -186,10 +187,10 @@ export class FiberTable {
       readonly metadata: unknown;
     },
   ): void {
-    const text = (value: unknown): string | null =>
-      value === undefined ? null : JSON.stringify(value);
     const sql = `UPDATE ${FIBERS_TABLE} SET status = ?, error_message = ?, snapshot = coalesce(?, snapshot), metadata_json = coalesce(?, metadata_json), completed_at = ? WHERE fiber_id = ? AND status = 'interrupted'`;
-    this.write(sql, [to.status, to.error, text(to.snapshot), text(to.metadata), this.now(), id]);
+    const snapshot = toJson(to.snapshot, "the snapshot of a resolved fiber");
+    const metadata = toJson(to.metadata, "the metadata of a resolved fiber");
+    this.write(sql, [to.status, to.error, snapshot, metadata, this.now(), id]);
   }
 
   private now(): number {

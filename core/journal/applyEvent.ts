@@ -5,6 +5,7 @@
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
+import { isOfSent } from "./laneKeys.ts";
 import { slugOf } from "../webhook/sluggedEntity.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { OpenParts } from "./OpenParts.ts";
@@ -40,7 +41,7 @@ export function applyEvent(
   for (const turn of head.turns) {
     if (turn.state !== undefined)
       setState(image, { text: applyState(image.state, turn.state), isExact: true });
-    if (turn.restored !== undefined) forgetJobs(image);
+    if (turn.restored !== undefined) forgetJobs(image, isOfSent);
     // The input that ended the agent's life does not count, but a base that begins a life anew does
     // (`eventOfBase`). In a fork, entities of the history do not match the fork's name.
     const { entity, kind } = turn.cause;
@@ -88,11 +89,12 @@ function begin(image: AgentImage, key: string, record: TurnRecord): void {
 }
 
 /**
- * Forgets begun jobs, whose rows are gone. Inputs stay stored, and the attempts that they have
- * spent still count.
+ * Forgets begun jobs, whose rows are gone, or are those of an earlier point; `stays`: not these.
+ * Inputs stay stored, and the attempts that they have spent still count.
  */
-function forgetJobs(image: AgentImage): void {
-  for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
+function forgetJobs(image: AgentImage, stays: (key: string) => boolean = () => false): void {
+  for (const [key, { inboxSeq }] of image.begun)
+    if (inboxSeq === 0 && !stays(key)) forget(image, key);
 }
 
 /** The input is done or dead. */

@@ -9,12 +9,13 @@
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
  * 5. A connection whose session the server has forgotten is replaced at once, and closed when the
- *    requests that run on it have ended: each is answered, or refused and sent again. So is one
- *    that a request has found to need its user's consent, and that of a server that is replaced.
+ *    requests that run on it have ended: each is answered, or refused and sent again. So is that
+ *    of a server that is replaced, and one whose user has given consent for it.
  * 6. Who waits for a server that is replaced, for other options or another id, waits for the one
  *    that has replaced it (`latest`).
  */
 import { backoffMs } from "../retry/retryPolicy.ts";
+import { askOnce } from "./askOnce.ts";
 import { ChangedLists } from "./ChangedLists.ts";
 import { errorText } from "./errorText.ts";
 import { McpRequestFailed, type McpConnection, type McpConnectResult } from "./McpClients.ts";
@@ -245,10 +246,9 @@ export class McpServer {
   unauthorized(connection: McpConnection): boolean {
     const authUrl = this.auth?.authUrl;
     if (this.connection !== connection || authUrl === undefined || this.consented) return false;
-    const clientId = this.auth?.clientId ?? null;
-    this.retire(connection, "authenticating"); // rule 5
-    this.storeAuth(authUrl, clientId);
-    this.host.changed();
+    if (this.state === "authenticating") return true;
+    this.storeAuth(authUrl, this.auth?.clientId ?? null);
+    this.become("authenticating"); // it stays in use: other requests may need no consent
     this.authenticating(authUrl);
     return true;
   }
@@ -313,7 +313,7 @@ export class McpServer {
     const { client = {} } = readOptions(this.row);
     const elicitation = this.host.elicitations.capability;
     return clients.connect({
-      ...this.target(auth, signal),
+      ...this.target(askOnce(auth, this), signal),
       client: { name: client.name ?? runtime.id.class, version: client.version ?? "1.0.0" },
       capabilities: {
         ...client.capabilities,

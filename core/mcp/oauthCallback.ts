@@ -5,7 +5,8 @@
  * 1. The state is checked, then consumed and that is stored, and then the code is exchanged. A
  *    callback that can't be verified changes nothing, and one that is seen twice is exchanged once.
  * 2. A callback that is repeated, as browsers do, has the answer of the first while that is
- *    exchanged. Later, any callback of an authorized server is answered as a success.
+ *    exchanged. Later, the last one that succeeded is answered as a success, for as long as the
+ *    agent is in memory.
  * 3. A user is not sent to an authorization whose state is no longer valid: its callback would
  *    change nothing.
  */
@@ -13,13 +14,15 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
-import type { McpOAuthCallbackResult } from "./McpServerState.ts";
+import type { McpOAuthCallbackResult, McpServerState } from "./McpServerState.ts";
 import { parseState, type OAuthProvider } from "./OAuthProvider.ts";
 import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
 /** A user waits for it, in front of an empty page. */
 const EXCHANGE_TIMEOUT_MS = 20_000;
 const FOUND = 302;
+/** The nonce of each server's last callback that has succeeded (rule 2). */
+const succeeded = new WeakMap<McpServer, string>();
 
 export interface OAuthCallbackConfig {
   readonly successRedirect?: string;
@@ -79,7 +82,12 @@ export function handleCallback(
   const { nonce } = parseState(params.get("state"))!;
   const running = server.callbacks.get(nonce);
   if (running !== undefined) return running;
-  const handled = handle(params, server, parts).finally(() => server.callbacks.delete(nonce));
+  const handled = handle(params, server, parts)
+    .then((result) => {
+      if (result.authSuccess) succeeded.set(server, nonce);
+      return result;
+    })
+    .finally(() => server.callbacks.delete(nonce));
   server.callbacks.set(nonce, handled);
   return handled;
 }
@@ -93,8 +101,7 @@ async function handle(
   const provider = server.provider();
   const check = await provider.checkState(params.get("state") ?? "");
   if (check.valid) return exchange(params, server, { ...parts, provider });
-  const done = server.connection !== undefined || (await isAuthorized(server));
-  return done
+  return parseState(params.get("state"))?.nonce === succeeded.get(server)
     ? { serverId, authSuccess: true } // rule 2
     : { serverId, authSuccess: false, authError: check.error };
 }
@@ -109,9 +116,14 @@ async function exchange(
   await provider.consumeState(params.get("state") ?? "");
   await runtime.flush(); // rule 1
   const refused = refusalOf(params);
+  // The next request has the new tokens. Those that run are answered.
+  const retire = (state: McpServerState): void => {
+    if (server.connection !== undefined) server.retire(server.connection, state);
+  };
   const failed = (error: string): McpOAuthCallbackResult => {
     const authError = errorText(error);
     server.storeAuth(null, provider.clientId ?? null);
+    retire("failed");
     server.become("failed", authError);
     return { serverId, authSuccess: false, authError };
   };
@@ -129,6 +141,7 @@ async function exchange(
   server.consented = true;
   server.storeAuth(null, provider.clientId ?? null);
   await runtime.flush();
+  retire("connecting");
   server.become("connecting");
   begin(server);
   return { serverId, authSuccess: true };
@@ -153,9 +166,4 @@ function refusalOf(params: URLSearchParams): string | undefined {
   const error = params.get("error");
   if (error !== null) return params.get("error_description") ?? error;
   return params.has("code") ? undefined : "The authorization server sent no code";
-}
-
-/** No authorization is pending, and there are tokens: an earlier callback has succeeded. */
-async function isAuthorized(server: McpServer): Promise<boolean> {
-  return server.row.auth_url === null && (await server.provider().tokens()) !== undefined;
 }

@@ -16,6 +16,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { EmailFailed, EmailRefused, stamped, throwUnlessSent } from "../mail/EmailBinding.ts";
 import type { MailDraft } from "../mail/composeMail.ts";
 import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "../mail/MailTransport.ts";
+import { MAIL_KEYS } from "../journal/laneKeys.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
@@ -28,9 +29,6 @@ export const MAIL_RETRY_DEFAULT = {
   baseDelayMs: 1_000,
   maxDelayMs: 300_000,
 } as const;
-
-/** Start of its triggers' keys. */
-export const MAIL_KEYS = "mail-out";
 
 export interface MailLaneParts {
   readonly jobs: JobPorts;

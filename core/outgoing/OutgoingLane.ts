@@ -16,15 +16,13 @@ import {
   type SendWebhookOptions,
 } from "./OutgoingWebhook.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { WEBHOOK_KEYS } from "../journal/laneKeys.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /** A receiver that needs longer should answer first and work later; providers allow 5 to 30 s. */
 const ATTEMPT_TIMEOUT_MS = 15_000;
 /** The binding that allows private addresses to every agent: for development. */
 const ALLOW_PRIVATE = "AGENTS_ALLOW_PRIVATE_HOSTS";
-
-/** Start of its triggers' keys. */
-export const WEBHOOK_KEYS = "webhook-out";
 
 export interface OutgoingLaneParts {
   readonly jobs: JobPorts;

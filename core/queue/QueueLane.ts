@@ -45,7 +45,7 @@ export interface JobPorts {
 export interface QueueAgent extends JobAgent {
   /** The user's object. */
   readonly agent: object;
-  readonly options: { readonly retry?: RetryOptions };
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
 }
 
 /** What distinguishes the lanes of an agent. */
@@ -61,6 +61,8 @@ interface Lane {
   /** The function that an item runs. Throws for an unknown name. */
   readonly callback: (agent: QueueAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
+  /** What the journal shows of an item's payload, JSON text. Absent: all of it. */
+  readonly shown?: (agent: QueueAgent, payload: string) => string;
   /** How many may wait; undefined: as many as there are. */
   readonly ceiling: CeilingName | undefined;
   /** How many run side by side. Absent: one. */
@@ -267,13 +269,18 @@ export class QueueLane {
     const pushed = this.pushed.filter((row) => this.table.hasUid(row.uid));
     this.pushed = [];
     this.removed = [];
-    const changes = rowChanges(pushed.map(toQueueItem), removed);
+    const shown = pushed.map((row) => toQueueItem({ ...row, payload: this.shown(row) }));
+    const changes = rowChanges(shown, removed);
     return {
       before: async () => {
         await Promise.all(pushed.map((row) => this.publish(row)));
       },
       ...(changes === undefined ? {} : { queue: changes }),
     };
+  }
+
+  private shown({ payload }: QueueRow): string | null {
+    return payload === null ? null : (this.lane.shown?.(this.agent, payload) ?? payload);
   }
 
   private keyOf(row: QueueRow): string {
@@ -342,7 +349,7 @@ export class QueueLane {
       kind: "queue",
       key: this.keyOf(row),
       callback,
-      payload: row.payload,
+      payload: this.shown(row),
       retry: item.retry,
       suspect: (this.isFirst() || width > 1) && row.createdAt * 1000 < agent.startedMs,
       isWanted: () => this.table.hasUid(row.uid),

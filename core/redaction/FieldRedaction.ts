@@ -133,6 +133,7 @@ class Hiding {
       return value;
     }
     for (const rest of paths) parsed = this.in(parsed, rest);
+    this.changed ||= hasShadowed(value, parsed);
     return JSON.stringify(parsed);
   }
 

@@ -6,7 +6,8 @@
  *
  * 1. Done keys are not put back: an input that was applied after that point stays done, and its
  *    redelivery does not apply again. Nor is what was sent (`keepSent`).
- * 2. Inputs that are begun stay begun; a job's attempts begin anew, with its row.
+ * 2. Inputs that are begun stay begun, and so do jobs whose rows `keepSent` keeps, such as durable
+ *    calls: done steps do not run again. Any other job's attempts begin anew, with its row.
  * 3. The event itself is done by its key, so that a repeated request finds it.
  */
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";

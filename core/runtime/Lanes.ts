@@ -12,21 +12,21 @@
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import { messageOf } from "../errors/thrown.ts";
-import { CALL_KEYS, CallLane } from "../durableCall/CallLane.ts";
+import { CallLane } from "../durableCall/CallLane.ts";
 import { FIBER_ALARM } from "../schedule/ownAlarms.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
-import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
+import { MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
 import {
   OutgoingLane,
-  WEBHOOK_KEYS,
   type OutgoingAgent,
   type OutgoingLaneParts,
 } from "../outgoing/OutgoingLane.ts";
+import { CALL_KEYS, MAIL_KEYS, SIGNAL_KEYS, WEBHOOK_KEYS } from "../journal/laneKeys.ts";
 import { QueueLane } from "../queue/QueueLane.ts";
 import type { ScheduleAgent } from "../schedule/runSchedule.ts";
 import { Scheduler, type SchedulerPorts } from "../schedule/Scheduler.ts";
-import { SIGNAL_KEYS, SignalLane, type SignalLaneParts } from "../workflow/SignalLane.ts";
+import { SignalLane, type SignalLaneParts } from "../workflow/SignalLane.ts";
 import { mergeTriggers, type CommitTriggers } from "../turn/CommitTriggers.ts";
 
 interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {

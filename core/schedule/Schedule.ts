@@ -46,7 +46,7 @@ export interface ScheduleSettings<T = unknown> {
    * A repeated call returns the existing schedule. Default: true for cron and interval, else false.
    */
   readonly idempotent?: boolean;
-  /** IANA time zone of `cron`; default UTC. */
+  /** IANA time zone of `cron`; default UTC. Only with `cron`. */
   readonly timezone?: string;
   /** Default `latest`. */
   readonly misfire?: Misfire;
@@ -96,17 +96,23 @@ export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
   const [first, second, third, fourth] = args;
   if (typeof first === "string" && typeof second === "object" && second !== null) {
     const options = second as ScheduleOptions;
-    checkSettings(`schedule("${first}", …)`, options, ALL_OPTIONS);
-    return { callback: first, when: readOptions(options), settings: options, shape: "interface" };
+    const named = `schedule("${first}", …)`;
+    checkSettings(named, options, ALL_OPTIONS);
+    const when = readOptions(options);
+    checkTimezone(named, when, options);
+    return { callback: first, when, settings: options, shape: "interface" };
   }
   if (typeof second !== "string")
     throw new TypeError(
       "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback must be the name of a method",
     );
   const given = (fourth ?? {}) as ScheduleSettings;
-  checkSettings(`schedule(…, "${second}")`, given);
+  const named = `schedule(…, "${second}")`;
+  checkSettings(named, given);
+  const when = readWhen(first);
+  checkTimezone(named, when, given);
   const settings = { ...given, ...(third === undefined ? {} : { payload: third }) };
-  return { callback: second, when: readWhen(first), settings, shape: "reference" };
+  return { callback: second, when, settings, shape: "reference" };
 }
 
 function readOptions(options: ScheduleOptions): When {
@@ -153,6 +159,14 @@ export function checkSettings(call: string, given: ScheduleSettings, known = SET
   const { misfire } = given;
   if (misfire === undefined || (MISFIRES as ReadonlyArray<unknown>).includes(misfire)) return;
   throw new RangeError(`misfire must be one of ${MISFIRES.join(", ")}, not ${String(misfire)}`);
+}
+
+/** Throws `TypeError` for the time zone of a schedule that has no cron expression. */
+export function checkTimezone(call: string, { type }: When, { timezone }: ScheduleSettings): void {
+  if (timezone === undefined || type === "cron") return;
+  throw new TypeError(
+    `${call}: timezone is the zone of a cron expression, and this schedule has none`,
+  );
 }
 
 export function readInterval(intervalSeconds: unknown): When {

@@ -2,12 +2,14 @@
  * The schedule methods of `Agent`: reads their calls, and returns schedules as users see them
  * (`interface.md` §4.4, `protocol.md` §6.3). `Scheduler` keeps and runs them.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import { timeOf } from "../errors/timeOf.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { OWN_ALARMS } from "./ownAlarms.ts";
 import { callOfNatural, type NaturalSchedule } from "./naturalSchedule.ts";
 import {
   checkSettings,
+  checkTimezone,
   readInterval,
   readScheduleCall,
   type Schedule,
@@ -15,6 +17,9 @@ import {
   type ScheduleCriteria,
 } from "./Schedule.ts";
 import { toSchedule, type SchedulesOfAgent } from "./ScheduleTable.ts";
+
+const CRITERIA: ReadonlySet<string> = new Set<keyof ScheduleCriteria>(["id", "type", "timeRange"]);
+const RANGE: ReadonlySet<string> = new Set(["start", "end"]);
 
 /** Its public methods are those of `Agent`, which documents them. */
 interface SchedulingAgent extends Pick<AgentTurns, "assertMayWrite"> {
@@ -47,7 +52,9 @@ export class ScheduleApi {
     { _idempotent: idempotent, ...options }: ScheduleSettings & { readonly _idempotent?: boolean },
   ): Schedule {
     const when = readInterval(intervalSeconds);
-    checkSettings(`scheduleEvery(…, "${callback}")`, options);
+    const named = `scheduleEvery(…, "${callback}")`;
+    checkSettings(named, options);
+    checkTimezone(named, when, options);
     const settings = {
       ...(idempotent === undefined ? {} : { idempotent }),
       ...options,
@@ -67,7 +74,10 @@ export class ScheduleApi {
     return row === undefined || OWN_ALARMS.has(row.callback) ? undefined : toSchedule(row);
   }
 
-  list({ id, type, timeRange }: ScheduleCriteria): Schedule[] {
+  list(criteria: ScheduleCriteria): Schedule[] {
+    checkOptions("getSchedules", criteria, CRITERIA);
+    const { id, type, timeRange } = criteria;
+    if (timeRange !== undefined) checkOptions("getSchedules: timeRange", timeRange, RANGE);
     const from = secondsOf("start", timeRange?.start) ?? -Infinity;
     const to = secondsOf("end", timeRange?.end) ?? Infinity;
     return this.#agent.scheduler.table

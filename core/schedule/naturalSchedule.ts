@@ -18,10 +18,13 @@ export interface NaturalSchedule {
 export function callOfNatural(
   { description, when }: NaturalSchedule,
   callback: string,
-  settings: ScheduleSettings,
+  { timezone, ...settings }: ScheduleSettings,
 ): ScheduleCall | undefined {
   if (when.type === "no-schedule") return undefined;
-  return readScheduleCall([callback, { payload: description, ...settings, ...timeOf(when) }]);
+  // The app does not know what the text will be.
+  const zone = when.type === "cron" && timezone !== undefined ? { timezone } : {};
+  const options = { payload: description, ...settings, ...zone, ...timeOf(when) };
+  return readScheduleCall([callback, options]);
 }
 
 const timeOf = (

@@ -11,13 +11,11 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { encodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { WorkflowBinding } from "./WorkflowBinding.ts";
+import { SIGNAL_KEYS } from "../journal/laneKeys.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /** Unlimited: a signal fails only while the broker is unavailable, and there is no other sender. */
 const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
-
-/** Start of its triggers' keys. */
-export const SIGNAL_KEYS = "signal-out";
 
 interface SentSignal {
   readonly to: readonly [className: string, name: string];

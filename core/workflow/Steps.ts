@@ -5,6 +5,7 @@
 import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
 import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
 import { checkQuestion } from "../approval/checkAnswer.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { answerType, type Question } from "./AwaitedEvents.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
@@ -49,6 +50,7 @@ interface Decided<Metadata> {
 
 /** As on the reference's platform. */
 const EVENT_TIMEOUT_DEFAULT = "24 hours";
+const WAIT_OPTIONS: ReadonlySet<string> = new Set(["type", "timeout"]);
 /** The name of the steps that report an error. */
 export const REPORT_ERROR = "reportError";
 
@@ -71,8 +73,8 @@ export class Steps implements WorkflowStep {
       throw new TypeError(
         `step.do("${name}", …): the function is missing: step.do(name, config?, f, { undo }?)`,
       );
-    const config = resolveConfig(name, given);
     const undo = resolveUndo(name, given, undoing as StepUndoOptions | undefined);
+    const config = resolveConfig(name, given);
     const execution = this.#execution;
     const begin = (record: StepRecord): void =>
       void execution.runFunction(record, config, f as StepFunction<T>);
@@ -95,6 +97,7 @@ export class Steps implements WorkflowStep {
     name: string,
     options: { readonly type: string; readonly timeout?: WorkflowDuration },
   ): Promise<WorkflowStepEvent<Payload>> {
+    checkOptions(`step.waitForEvent("${name}", …)`, options, WAIT_OPTIONS);
     return this.#waitForEvent(name, options);
   }
 

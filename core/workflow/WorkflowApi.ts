@@ -8,6 +8,7 @@
  * 2. A report of an instance is a durable input of this agent: applied once, as a turn.
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import { toJson } from "../journal/jsonText.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { WorkflowAnswerOptions } from "../approval/Approval.ts";
@@ -45,6 +46,12 @@ export interface WorkflowApiAgent extends Pick<
 }
 
 const APPROVAL = "approval";
+const RUN_OPTIONS: ReadonlySet<string> = new Set<keyof RunWorkflowOptions>([
+  "id", "metadata", "agentBinding", "retention",
+]); // prettier-ignore
+const ANSWER_OPTIONS: ReadonlySet<string> = new Set<keyof WorkflowAnswerOptions>([
+  "approval", "by",
+]); // prettier-ignore
 
 /** Its public methods are those of `Agent`, which documents them. */
 export class WorkflowApi {
@@ -57,6 +64,7 @@ export class WorkflowApi {
   }
 
   run(workflowName: string, params: unknown, options: RunWorkflowOptions): string {
+    checkOptions("runWorkflow", options, RUN_OPTIONS);
     const { id, time, signals } = this.#agent;
     const { id: workflowId = `wf_${time.id()}`, metadata } = options;
     const target = this.#binding(workflowName).idOf(workflowId);
@@ -196,7 +204,10 @@ export class WorkflowApi {
     return row;
   }
 
-  #answer(workflowId: string, answer: GivenAnswer, { approval, by }: WorkflowAnswerOptions): void {
+  #answer(workflowId: string, answer: GivenAnswer, options: WorkflowAnswerOptions): void {
+    const call = answer.approved ? "approveWorkflow" : "rejectWorkflow";
+    checkOptions(call, options, ANSWER_OPTIONS);
+    const { approval, by } = options;
     const { workflowName } = this.#tracked(workflowId);
     if (by !== undefined) checkBy(by);
     const payload = { ...answer, ...(by === undefined ? {} : { by }) };

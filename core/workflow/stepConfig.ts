@@ -2,6 +2,7 @@
  * The configuration of `step.do`: retries and timeout, as the reference writes them. Pure.
  * `Steps` resolves it, `Execution` applies it.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import { durationMs, WAIT_MS_MAX, type Duration } from "../time/durationMs.ts";
 
 /** Milliseconds, or a number and a unit: `"10 seconds"`, `"1 day"`, `"1h"`. */
@@ -39,9 +40,15 @@ const DEFAULTS: ResolvedConfig = {
   timeoutMs: 600_000,
 };
 
+/** `sensitive` is the reference's: accepted and ignored, because no page shows a step's result. */
+const OPTIONS: ReadonlySet<string> = new Set(["retries", "timeout", "sensitive"]);
+const RETRIES: ReadonlySet<string> = new Set(["limit", "delay", "backoff"]);
+
 /** Throws `TypeError` that names the step. */
 export function resolveConfig(step: string, config: StepConfig = {}): ResolvedConfig {
+  checkOptions(`step "${step}"`, config, OPTIONS);
   const { retries, timeout } = config;
+  if (retries !== undefined) checkOptions(`step "${step}": retries`, retries, RETRIES);
   const limit = retries?.limit ?? DEFAULTS.limit;
   if (!(limit === Infinity || (Number.isInteger(limit) && limit >= 0)))
     throw new TypeError(`step "${step}": retries.limit must be a whole number from 0, or Infinity`);

@@ -328,6 +328,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   }
 
   onCommitted(agent: ActiveAgent, bytes: number): void {
+    this.starts.stored();
     if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
   }
 
@@ -337,6 +338,8 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
       outcome,
       error: reasonOf(error),
     });
+    // After a conflict the agent continues from what another owner has stored.
+    if (outcome !== "Conflict" && this.live?.agent === agent) this.starts.gaveUp(error);
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
     else this.evict(agent);
@@ -344,7 +347,9 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   onAbort(reason: string): void {
     this.context.services.log.warn("an agent was aborted", { ...this.id, reason });
-    if (this.live !== undefined) this.evict(this.live.agent);
+    if (this.live === undefined) return;
+    this.starts.gaveUp(reason);
+    this.evict(this.live.agent);
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {

@@ -1,6 +1,6 @@
 /**
- * Starts the agent of a slot: one activation at a time, and again with backoff where one failed
- * while inputs wait. `AgentSlot` says when, and what a start is.
+ * Starts the agent of a slot: one activation at a time, and again with backoff where one failed, or
+ * the agent had to leave memory, while inputs wait. `AgentSlot` says when, and what a start is.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -23,7 +23,10 @@ export interface StartingSlot<Live> {
 
 export class SlotStart<Live> {
   private activating: Promise<Live> | undefined;
+  /** Failures in a row, each with a longer pause. */
   private failures = 0;
+  /** The agent had to leave memory, and has stored nothing since. */
+  private isUnstored = false;
   private cancelRetry: (() => void) | undefined;
 
   constructor(
@@ -60,7 +63,7 @@ export class SlotStart<Live> {
     return (this.activating ??= this.slot.start(props, urgent).then(
       (live) => {
         this.activating = undefined;
-        this.failures = 0;
+        if (!this.isUnstored) this.failures = 0;
         this.cancel();
         // Where the agent's first input has already evicted it.
         this.wake();
@@ -69,17 +72,34 @@ export class SlotStart<Live> {
       (error: unknown) => {
         this.activating = undefined;
         // Inputs may have arrived while a call was starting the agent.
-        this.failed(error);
+        this.failed("an agent could not be started; its inputs wait", error);
         throw error;
       },
     ));
   }
 
-  private failed(error: unknown): void {
+  /**
+   * The agent leaves memory because something of it failed: an event or a dead letter was not
+   * stored, its tables can't be read, its code has aborted it. Without a pause it would start again
+   * at once, and fail again, for as long as the cause lasts.
+   */
+  gaveUp(error: unknown): void {
+    this.isUnstored = true;
+    this.failed("an agent's inputs wait, because it had to leave memory", error);
+  }
+
+  /** An event of the agent is stored. */
+  stored(): void {
+    if (!this.isUnstored) return;
+    this.isUnstored = false;
+    this.failures = 0;
+  }
+
+  private failed(message: string, error: unknown): void {
     const { log, time } = this.services;
     if (!this.slot.hasInputs || this.waits) return;
     const delayMs = Math.min(RETRY_MS_MIN * 2 ** this.failures++, RETRY_MS_MAX);
-    log.warn("an agent could not be started; its inputs wait", {
+    log.warn(message, {
       ...this.slot.id,
       retryInMs: delayMs,
       error: reasonOf(error),

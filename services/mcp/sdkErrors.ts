@@ -25,6 +25,7 @@ export const isUnauthorized = (error: unknown): boolean =>
 
 /** Maps an error of a request. `hasSession`: it was sent in a session, which may be lost. */
 export function requestFailed(error: unknown, hasSession = false): McpRequestFailed {
+  if (error instanceof McpRequestFailed) return error; // the provider's
   const message = messageOf(error);
   if (isUnauthorized(error)) return new McpRequestFailed({ reason: "Unauthorized", message });
   if (ProtocolError.isInstance(error))

@@ -5,7 +5,8 @@
  *    no change between two rounds is missed. A known key that is absent from a round's list is
  *    reported as gone once the list is complete and no message waits behind it. A lease that is
  *    renewed while the list is sent is not in the list, but behind it. One that expires meanwhile
- *    may be in neither, so a list is also complete at the first heartbeat: its consumer is idle.
+ *    may be in neither. At a heartbeat the consumer is idle: its list is complete, with nothing
+ *    behind it.
  * 2. A round ends when a message is missing (the consumer numbers them, and its heartbeats name the
  *    last number), when heartbeats are missing, or when the connection breaks. The next one begins
  *    once the broker is back.
@@ -109,9 +110,10 @@ export class LeaseWatch {
       if (Number(message.headers?.get(LAST_SENT)) >= expected)
         return round.end("a change was lost on the way");
       // Before the consumer's answer, nothing is known of the list.
-      if (left === 0 || left === Infinity) return;
+      if (left === Infinity) return;
       behind = 0;
-      listed();
+      if (left > 0) listed();
+      else endUnlisted();
     };
     const receive = (message: Msg): void => {
       round.heard();

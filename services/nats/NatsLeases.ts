@@ -36,7 +36,7 @@ import { LeaseBuckets, type LeaseBucket } from "./layout/leaseBuckets.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./layout/leaseMessage.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
-import { headers } from "./client/ReplyInbox.ts";
+import { headers, NotPermitted } from "./client/ReplyInbox.ts";
 import { StallDetector } from "./client/StallDetector.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 
@@ -73,7 +73,8 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     const mark = randomUUID();
     const block = headers(expectLast(after), [LeaseHeader.mark, mark], ...lines);
     const outcome = await nats.publisher.publish(subjectOf(key), value, { headers: block });
-    stranded.heard(outcome._tag === "Stored" || isOvertaken(outcome));
+    stranded.heard(["Stored", "Denied"].includes(outcome._tag) || isOvertaken(outcome));
+    if (outcome._tag === "Denied") throw new NotPermitted({ message: outcome.message });
     return { mark, outcome };
   };
 

@@ -3,8 +3,7 @@
  * `unsigned`, which verifies nothing.
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
-import { MAIL_KEYS } from "../../core/outgoing/MailLane.ts";
-import { WEBHOOK_KEYS } from "../../core/outgoing/OutgoingLane.ts";
+import { CALL_KEYS, MAIL_KEYS, SIGNAL_KEYS, WEBHOOK_KEYS } from "../../core/journal/laneKeys.ts";
 import {
   checkHmac,
   checkScheme,
@@ -123,7 +122,7 @@ function detailsOf(options: Pick<UnsignedOptions, "id" | "event">): {
  */
 const TAKEN: ReadonlySet<string> = new Set([
   "dead", "fork", "gen", "mail", "queue", "redelivery", "redrive", "restore", "schedule",
-  MAIL_KEYS, WEBHOOK_KEYS, "workflow",
+  CALL_KEYS, MAIL_KEYS, SIGNAL_KEYS, WEBHOOK_KEYS, "workflow",
 ]); // prettier-ignore
 
 /** Checks a name that becomes part of dedup keys, where a colon or a space would separate. */

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { top } from "../../services/cli/commands/top.ts";
 import { openReader, provisionTarget } from "../../services/wiring/joinReader.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -80,6 +81,14 @@ describe("with the reader's login", () => {
     expect(await reasonOf(() => ports.purgeInputs(id))).toContain("the login may not use ");
     const armed = () => ports.timers.arm(id, "t", 0, new Uint8Array(1));
     expect(await reasonOf(armed)).toContain("the login may not use agents.timer.");
+  });
+
+  test("no lease is claimed", async () => {
+    // The commands' view of the leases has no writes.
+    const leases = ports.leases as LeasesShape;
+    expect(await reasonOf(() => leases.claim("archive", "reader"))).toMatch(
+      /^the login may not use \$KV\.agents_LEASES\.archive$/,
+    );
   });
 
   test("agents top fails with the reason", async () => {

@@ -44,6 +44,8 @@ export class CommitRig {
   readonly held: HeldAppend[] = [];
   /** Appends wait in `held` while this is set. */
   holding = false;
+  /** Appends end at once, and nothing is stored: the login may not write journals. */
+  denied = false;
   /** A dead letter is stored once this resolves. */
   mayBury: Promise<void> = Promise.resolve();
   refused = 0;
@@ -197,7 +199,8 @@ export class CommitRig {
       inbox: { ...inbox, get: (_id: unknown, seq: Sequence) => this.read(seq) },
       journal: {
         ...journal,
-        append: (id, data, options) => {
+        append: async (id, data, options) => {
+          if (this.denied) return { _tag: "Unknown", message: "the login may not" };
           if (!this.holding) return journal.append(id, data, options);
           return new Promise<AppendResult>((resolve) => {
             this.held.push({

@@ -9,6 +9,7 @@ import {
   type FiberRecoveryContext,
   type StartFiberOptions,
 } from "agents";
+import { checkAnswer } from "../../core/approval/checkAnswer.ts";
 import { testAgents, type TestAgents } from "agents/testing";
 import { makeLatch } from "../system/kit.ts";
 
@@ -26,6 +27,9 @@ class Worker extends Agent {
   async start(name: string, options: StartFiberOptions = {}) {
     const body = bodies[name] ?? (() => never.opened);
     return this.startFiber(name, (context) => body(this, context), options);
+  }
+  async startLost() {
+    return this.start("work", { metadata: { seen: new Set(["a"]) } }).then(String, String);
   }
   async cancel(fiberId: string) {
     return this.cancelFiber(fiberId, "no need");
@@ -215,4 +219,11 @@ it("a function does not run if the transaction that its runFiber was called in i
     'runFiber("work", …): the transaction that it was called in is undone',
   );
   expect(run).toEqual([]);
+});
+
+it("metadata that JSON would lose is refused, with its place: of fibers and of decisions", async () => {
+  const why = ": .seen is a Set, which JSON can't represent";
+  expect(await agent().startLost()).toBe(`TypeError: the metadata of the fiber "work"${why}`);
+  const decision = { approved: true, metadata: { seen: new Set(["a"]) } };
+  expect(() => checkAnswer(decision)).toThrow(`the metadata of a decision${why}`);
 });

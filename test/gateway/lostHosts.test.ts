@@ -3,7 +3,7 @@
  * processes that really end: `test/attack/killingCall.test.ts`.
  */
 import { describe, expect, test } from "vitest";
-import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import { AgentUnreachable, CallLost, CallTimedOut } from "../../core/call/AgentUnreachable.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -256,6 +256,21 @@ describe("a call whose host is alive", () => {
     expect(call.now).toMatchObject({ reply: ANSWER });
     expect(suspected()).toEqual([false, false]);
   });
+
+  test.each([true, false])(
+    "is not said to have taken its whole time if the broker was lost (repeatable: %s)",
+    async (repeatable) => {
+      const { time, connection, calls, host, outcome } = make();
+      host.comes();
+      const call = outcome(calls.call(ID, CALL, { ...HOW, repeatable }));
+      await time.advance(SOON_MS);
+      connection.disconnect();
+      await time.advance(repeatable ? HOW.deadlineMs : SOON_MS);
+      expect(call.now).toBeInstanceOf(AgentUnreachable);
+      expect(call.now).not.toBeInstanceOf(CallTimedOut);
+      expect(String(call.now)).toContain("the connection to the broker was lost");
+    },
+  );
 
   test("waits for a host until its deadline, and is then known not to have run", async () => {
     const { time, calls, outcome } = make();

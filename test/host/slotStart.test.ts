@@ -57,3 +57,55 @@ test("after its next attempt is cancelled, a slot starts its agent when an input
   await rig.deliver(2);
   expect(rig.left).toEqual(expect.arrayContaining(["ack 1", "ack 2"]));
 });
+
+test("an agent whose events can't be stored is started again after pauses that grow", async () => {
+  let starts = 0;
+  class Counting extends Agent<unknown, { runs: number }> {
+    override initialState = { runs: 0 };
+    override onStart(): void {
+      starts++;
+    }
+    override async onRequest(): Promise<Response> {
+      this.setState({ runs: this.state.runs + 1 });
+      return Response.json("here");
+    }
+  }
+  const rig = await CommitRig.make(Counting as AgentClassType);
+  rig.denied = true;
+  await rig.deliver(1);
+  await rig.pass(5_000);
+  expect(starts).toBeGreaterThan(2);
+  expect(starts).toBeLessThan(8);
+  rig.denied = false;
+  await rig.pass(60_000);
+  expect(rig.left).toContain("ack 1");
+  // The next failure does not continue these.
+  const before = starts;
+  rig.denied = true;
+  await rig.deliver(2);
+  await rig.pass(1_000);
+  expect(starts).toBeGreaterThan(before + 1);
+});
+
+test("an agent whose dead letter can't be stored is started again after pauses that grow", async () => {
+  let starts = 0;
+  class Failing extends Agent<unknown> {
+    static override options = { retry: { maxAttempts: 1 } };
+    override onStart(): void {
+      if (++starts > 1_000) throw new Error("no end");
+    }
+    override async onRequest(): Promise<Response> {
+      throw new Error("it fails");
+    }
+  }
+  const rig = await CommitRig.make(Failing as AgentClassType);
+  rig.mayBury = Promise.reject(new Error("the login may not"));
+  rig.mayBury.catch(() => undefined);
+  await rig.deliver(1);
+  await rig.pass(5_000);
+  expect(starts).toBeGreaterThan(2);
+  expect(starts).toBeLessThan(8);
+  rig.mayBury = Promise.resolve();
+  await rig.pass(60_000);
+  expect(rig.left).toEqual(expect.arrayContaining(["buried", "ack 1"]));
+});

@@ -31,6 +31,15 @@ describe("a callback of an authorized server", () => {
     expect((await rpc<Servers>(socket, "waited")).servers["secrets"]!.state).toBe("ready");
   });
 
+  test("that was never asked for fails, and one that is repeated succeeds", async () => {
+    const { socket, callback } = await consented("bogus");
+    await rpc(socket, "redirects", { successRedirect: "/done", errorRedirect: "/failed" });
+    const bogus = `${callback.replace(/\?.*/, "")}?state=bogus.secrets&code=evil`;
+    expect(new URL((await get(bogus)).location!).pathname).toBe("/failed");
+    expect(new URL((await get(callback)).location!).pathname).toBe("/done");
+    expect(await stateOf(socket)).toBe("ready");
+  });
+
   test("that can't be verified does not connect it", async () => {
     const { socket, callback } = await consented("closed");
     await rpc(socket, "closeIt");

@@ -20,6 +20,14 @@ test("a call that needs consent ends no other: those that run are answered", asy
   expect(servers["secrets"]!.state).toBe("authenticating");
   held.end();
   expect(await slow).toEqual(["done"]);
+  // While the user is asked, what needs no consent is answered, and nobody is asked again.
+  for (let n = 0; n < 20; n++)
+    expect(await rpc(socket, "calls", "secrets", ["slow", "secret"])).toEqual(["done", expect.stringMatching(/Unauthorized/)]); // prettier-ignore
+  const waiting = (await rpc<Servers>(socket, "servers")).servers["secrets"]!;
+  expect(waiting).toMatchObject({
+    state: "authenticating",
+    auth_url: servers["secrets"]!.auth_url!,
+  });
   await get(await server.consent(servers["secrets"]!.auth_url!));
   await rpc(socket, "waited");
   expect(await rpc(socket, "calls", "secrets", ["secret", "slow"])).toEqual(["42", "done"]);

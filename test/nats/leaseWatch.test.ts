@@ -185,6 +185,18 @@ test("a list of which a lease expired before it was sent is complete at the next
   expect(told()).toEqual(["shard.1 a", "shard.2 a", "shard.1 gone"]);
 });
 
+test("a key is gone at the next heartbeat if what was behind the list has expired", async () => {
+  const { round, send, beat, told } = watchOf();
+  await round(2);
+  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
+  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  await round(1);
+  send({ key: "shard.1", seq: 2, atMs: 0, behind: 1 });
+  expect(told()).toEqual(["shard.0 a", "shard.1 a"]);
+  beat(1);
+  expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
+});
+
 test("a message that no later one follows is missed by the next heartbeat", async () => {
   const { round, send, beat, rounds } = watchOf();
   await round(1);

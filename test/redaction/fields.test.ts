@@ -3,7 +3,7 @@
  * that is kept or told of the webhook has them.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Agent } from "agents";
+import { Agent, callable } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { testAgents, type TestAgents } from "agents/testing";
@@ -59,6 +59,7 @@ describe("a body's hidden fields", () => {
     ["items[0][email]=a&items[][email]=b&items[0][n]=1", ["items.email"], "items%5B0%5D%5Bemail%5D=REDACTED&items%5B%5D%5Bemail%5D=REDACTED&items%5B0%5D%5Bn%5D=1"],
     ["a[b]=1&a[c]=2", ["*.b"], "a%5Bb%5D=REDACTED&a%5Bc%5D=2"],
     ["customer.email=a&customers[email]=b", ["customer.email"], "customer.email=REDACTED&customers%5Bemail%5D=b"],
+    ['a={"b":{"c":"xxxx"},"b":{}}&n=1', ["a.b.c"], "a=%7B%22b%22%3A%7B%7D%7D&n=1"],
     ['a[b]={"c":1,"d":2}', ["a.b.c"], "a%5Bb%5D=%7B%22c%22%3A%22REDACTED%22%2C%22d%22%3A2%7D"],
     // JSON that its sender calls a form, as curl does.
     ['{"customer":{"email":"a@b"},"n":1}', ["customer.email"], '{"customer":{"email":"REDACTED"},"n":1}'],
@@ -148,6 +149,10 @@ class Shop extends Agent<unknown, { readonly runs: number }> {
   override onMessage(): void {
     this.setState({ runs: this.state.runs + 1 });
   }
+  @callable({ durable: true })
+  pay({ pin }: { readonly pin: string }): void {
+    seen.push(pin);
+  }
 }
 interface Order {
   readonly shop: string;
@@ -222,5 +227,14 @@ describe("a webhook with hidden fields", () => {
     client.send(JSON.stringify({ pin: PIN }));
     await test.settled();
     expect(await kept()).not.toContain(PIN);
+  });
+
+  it("of a durable call is hidden in the journal, and seen by its method", async () => {
+    const client = await test.connect(Shop, "one");
+    await client.call("pay", [{ pin: PIN, shop: "one" }]);
+    expect(seen).toEqual([PIN]);
+    const text = await kept();
+    expect(text).not.toContain(PIN);
+    expect(text).toContain('"callback":"pay","payload":[{"pin":"REDACTED","shop":"one"}]');
   });
 });

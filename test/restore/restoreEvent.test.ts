@@ -112,6 +112,8 @@ function restored() {
   image.done.add("github:1", 900, 8);
   image.begun.set("github:2", { attempts: 1, inboxSeq: 4 });
   image.begun.set("queue:now", { attempts: 2, inboxSeq: 0 });
+  image.begun.set("call:order 1", { attempts: 1, inboxSeq: 0 });
+  image.steps.set("call:order 1", new Map([["1:charge", '"paid"']]));
   const before = commit(past);
   const time = { id: () => "event", nowMs: () => 1_000 };
   const { data } = restoreEvent({
@@ -187,5 +189,10 @@ it("a restore keeps processed and begun inputs, and restarts jobs", () => {
   const { image } = restored();
   expect(image.done.seqOf("github:1")).toBe(8);
   expect(image.done.seqOf("restore:1")).toBe(10);
-  expect([...image.begun.keys()]).toEqual(["github:2"]);
+  expect([...image.begun.keys()]).toEqual(["github:2", "call:order 1"]);
+});
+
+it("a restore keeps the done steps of durable calls, which go on", () => {
+  const { image } = restored();
+  expect(image.stepsDone("call:order 1")).toEqual(["1:charge"]);
 });

@@ -162,6 +162,8 @@ describe("a schedule is rejected at the call for", () => {
     ["a cron expression with a field too few", ["* * * *", "tick"], "is not a cron expression"],
     ["a cron date that never comes", ["0 0 30 2 *", "tick"], '"0 0 30 2 *" is not a cron expression'],
     ["an unknown time zone", ["tick", { cron: "0 0 * * *", timezone: "Mars/Base" }], '"Mars/Base" is not a time zone'],
+    ["a time zone of a delay", ["tick", { delayInSeconds: 5, timezone: "Europe/Berlin" }], 'schedule("tick", …): timezone is the zone of a cron expression, and this schedule has none'],
+    ["a time zone of a delay in the reference's shape", [5, "tick", null, { timezone: "Europe/Berlin" }], 'schedule(…, "tick"): timezone is'],
     ["an unknown misfire policy", ["tick", { cron: "0 0 * * *", misfire: "sometimes" }], "misfire"],
     ["an interval as text", ["tick", { intervalSeconds: "5" }], 'not the text "5"'],
     ["an interval of 0", ["tick", { intervalSeconds: 0 }], "intervalSeconds must be more than 0 and at most 2592000 (30 days)"],
@@ -191,6 +193,9 @@ describe("a schedule is rejected at the call for", () => {
   test("an unknown option of an interval", async () => {
     await expect(rig.call("a", "every", 5, "tick", 1, { idempotant: false })).rejects.toThrow(
       'scheduleEvery(…, "tick"): unknown option "idempotant"',
+    );
+    await expect(rig.call("a", "every", 5, "tick", 1, { timezone: "UTC" })).rejects.toThrow(
+      'scheduleEvery(…, "tick"): timezone is',
     );
     expect(await rows()).toEqual([]);
   });
@@ -410,6 +415,14 @@ describe("reading and cancelling schedules", () => {
       await expect(rig.call("a", "find", { timeRange: { end: wrong } })).rejects.toThrow(
         "timeRange.end is a valid Date",
       );
+    for (const [criteria, why] of [
+      [
+        { kind: "cron" },
+        'getSchedules: unknown option "kind"; the options are id, type, timeRange',
+      ],
+      [{ timeRange: { from: date(START_MS) } }, 'getSchedules: timeRange: unknown option "from"'],
+    ] as const)
+      await expect(rig.call("a", "find", criteria)).rejects.toThrow(why);
   });
 
   test("never runs a cancelled one, and says whether there was one", async () => {

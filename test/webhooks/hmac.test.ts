@@ -127,9 +127,18 @@ describe("hmac", () => {
       [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
       [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
       [{ provider: "a:b" }, /letters, digits/],
-      ...["dead", "fork", "mail", "mail-out", "queue", "restore", "schedule", "webhook-out"].map(
-        (provider) => [{ provider }, /inputs of another kind have that name/] as const,
-      ),
+      ...[
+        "call",
+        "dead",
+        "fork",
+        "mail",
+        "mail-out",
+        "queue",
+        "restore",
+        "schedule",
+        "signal-out",
+        "webhook-out",
+      ].map((provider) => [{ provider }, /inputs of another kind have that name/] as const),
       [{ provider: "gen" }, /choose another one/],
     ];
     for (const [options, message] of wrong)

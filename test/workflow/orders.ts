@@ -67,6 +67,16 @@ export class Shop extends Agent<
     );
     return [await Promise.all(refusals), this.getWorkflows().total];
   }
+  /** What calls with a misspelt option are refused with. */
+  async misspelt(id: string) {
+    const calls: ReadonlyArray<() => unknown> = [
+      () => this.runWorkflow("WaitWorkflow", {}, { ids: "w1" } as never),
+      () => this.approveWorkflow(id, undefined, { approve: "pay" } as never),
+      () => this.rejectWorkflow(id, "no", { approve: "pay" } as never),
+      () => this.getApprovals({ state: "waiting" } as never),
+    ];
+    return Promise.all(calls.map(async (call) => call()).map((each) => each.then(String, String)));
+  }
   async startMany(workflow: string, count: number, from = 0) {
     for (let n = from; n < from + count; n++)
       await this.runWorkflow(workflow, { n }, { id: `w${n}` });

@@ -54,3 +54,31 @@ test("a result that does not fit into the database fails its step, which ran onc
     output: "Error: database or disk is full",
   });
 });
+
+test.each<[string, object, string]>([
+  ["retry", { retry: { limit: 1 } }, 'unknown option "retry"; the options are retries, timeout'],
+  ["attempts", { retries: { attempts: 1 } }, 'retries: unknown option "attempts"; the options are limit'],
+])("an unknown option of a step is refused, and its function does not run (%s)", async (_name, config, why) => {
+  AnyWorkflow.code = async (_, step) =>
+    step.do("pay", config as never, async () => world.act("pay")).catch(String);
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 s");
+  const { output } = (await shop().look("AnyWorkflow", id)) as { output: string };
+  expect(output).toContain(`TypeError: step "pay": ${why}`);
+  expect(world.calls).toEqual([]);
+}); // prettier-ignore
+
+test("an unknown option is refused: of a wait, of a start, of an answer, of a list", async () => {
+  AnyWorkflow.code = async (_, step) =>
+    step.waitForEvent("go", { type: "go", timeOut: "1 s" } as never).catch(String);
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 s");
+  const { output } = (await shop().look("AnyWorkflow", id)) as { output: string };
+  expect(output).toContain('step.waitForEvent("go", …): unknown option "timeOut"');
+  expect(await shop().misspelt(id)).toEqual([
+    'TypeError: runWorkflow: unknown option "ids"; the options are id, metadata, agentBinding, retention',
+    'TypeError: approveWorkflow: unknown option "approve"; the options are approval, by',
+    'TypeError: rejectWorkflow: unknown option "approve"; the options are approval, by',
+    'TypeError: getApprovals: unknown option "state"; the options are id, name, status',
+  ]);
+});

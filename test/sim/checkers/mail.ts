@@ -2,7 +2,7 @@
  * I1 and I13 for mail: accepted mail is processed once, and mail is sent only if a turn asked for
  * it. Each function returns its findings as text.
  */
-import { MAIL_KEYS } from "../../../core/outgoing/MailLane.ts";
+import { MAIL_KEYS } from "../../../core/journal/laneKeys.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
