@@ -8,6 +8,9 @@
 const OPEN_LIST = 0x5b;
 const OPEN_OBJECT = 0x7b;
 
+export const isOpening = (byte: number | undefined): boolean =>
+  byte === OPEN_LIST || byte === OPEN_OBJECT;
+
 /**
  * The number of `[` and `{` in the bytes. Those in texts count, too: telling them apart would need
  * to know where the bytes begin, and callers' limits leave room for them.
@@ -15,7 +18,6 @@ const OPEN_OBJECT = 0x7b;
 export function openingsIn(bytes: Uint8Array): number {
   let openings = 0;
   // An index: a loop with `of` takes four times as long.
-  for (let at = 0; at < bytes.length; at++)
-    if (bytes[at] === OPEN_LIST || bytes[at] === OPEN_OBJECT) openings++;
+  for (let at = 0; at < bytes.length; at++) if (isOpening(bytes[at])) openings++;
   return openings;
 }
