@@ -13,6 +13,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
+import { addressKeyOf } from "../../core/http/clientAddress.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import {
   MailServer,
@@ -110,7 +111,8 @@ class Listener {
     return { server, port };
   }
 
-  private connect({ remoteAddress: peer }: SMTPServerSession, reply: Reply): void {
+  private connect(session: SMTPServerSession, reply: Reply): void {
+    const peer = peerOf(session);
     const open = (this.peers.get(peer) ?? 0) + 1;
     this.peers.set(peer, open);
     const full = open > this.options.connectionsPerPeerMax;
@@ -118,16 +120,18 @@ class Listener {
     reply(full ? Object.assign(error!, { responseCode: 421 }) : null);
   }
 
-  private closed({ remoteAddress: peer }: SMTPServerSession): void {
+  private closed(session: SMTPServerSession): void {
+    const peer = peerOf(session);
     const left = (this.peers.get(peer) ?? 1) - 1;
     if (left > 0) this.peers.set(peer, left);
     else this.peers.delete(peer);
   }
 
-  private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
+  private begin(session: SMTPServerSession): Error | undefined {
+    const peer = peerOf(session);
     // Rule 3: checked before the transfer, so that the sender does not transfer the message twice.
-    if (!this.inFlight.hasRoom(remoteAddress, 1)) return errorOf(TOO_MUCH);
-    return errorOf(this.handlers.peer(remoteAddress));
+    if (!this.inFlight.hasRoom(peer, 1)) return errorOf(TOO_MUCH);
+    return errorOf(this.handlers.peer(peer));
   }
 
   private async take(
@@ -136,7 +140,7 @@ class Listener {
     reply: Reply,
   ): Promise<void> {
     const { mailFrom, rcptTo } = session.envelope;
-    const peer = session.remoteAddress;
+    const peer = peerOf(session);
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
     try {
@@ -196,6 +200,10 @@ class Listener {
     return refusal ?? new Uint8Array(Buffer.concat(parts));
   }
 }
+
+/** The sender as a key of limits. A connection that ends before it is greeted has no address. */
+const peerOf = ({ remoteAddress }: Partial<SMTPServerSession>): string =>
+  addressKeyOf(remoteAddress ?? "");
 
 /** Compares in constant time, for any lengths. */
 function isSame(given: string | null | undefined, wanted: string): boolean {
