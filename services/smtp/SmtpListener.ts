@@ -13,6 +13,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
+import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import { addressKeyOf } from "../../core/http/clientAddress.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import {
@@ -171,14 +172,15 @@ class Listener {
     held: { bytes: number },
   ): Promise<Uint8Array | MailAnswer | undefined> {
     const { messageBytesMax, messageTimeoutMs } = this.options;
-    const parts: Uint8Array[] = [];
+    // Not a list of parts: a line that begins with a dot is one, and costs fifty times its bytes.
+    const message = new BodyBuffer(messageBytesMax);
     let refusal: MailAnswer | undefined;
     const refuse = (why: MailAnswer): void => {
       refusal = why;
       // The rest is read, so that the sender hears the answer, and discarded.
       this.inFlight.add(peer, -held.bytes);
       held.bytes = 0;
-      parts.length = 0;
+      message.free();
     };
     const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
     const whole = await new Promise<boolean>((resolve) => {
@@ -188,7 +190,7 @@ class Listener {
         if (!this.inFlight.hasRoom(peer, part.length)) return refuse(TOO_MUCH);
         held.bytes += part.length;
         this.inFlight.add(peer, part.length);
-        parts.push(part);
+        message.add(part);
       });
       stream.once("end", () => resolve(true));
       stream.once("close", () => resolve(false));
@@ -197,7 +199,7 @@ class Listener {
     clearTimeout(late);
     if (!whole) return undefined;
     if (stream.sizeExceeded) return TOO_LARGE;
-    return refusal ?? new Uint8Array(Buffer.concat(parts));
+    return refusal ?? message.take().slice();
   }
 }
 
