@@ -52,7 +52,10 @@ export interface MailServerOptions {
    * it, or one message.
    */
   readonly bytesInFlightMax: number;
-  /** A message that is not complete by then receives a temporary error, and its room is free. */
+  /**
+   * A message that is not complete by then receives a temporary error, and its room is free. After
+   * a further `idleTimeoutMs`, its connection is closed.
+   */
   readonly messageTimeoutMs: number;
   readonly recipientsMax: number;
   readonly connectionsMax: number;

@@ -31,7 +31,8 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
-const TOO_LONG = busy("The message took too long");
+const TOOK_TOO_LONG = "The message took too long";
+const TOO_LONG = busy(TOOK_TOO_LONG);
 const TOO_MUCH = busy("Too much mail at once");
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
 
@@ -59,6 +60,7 @@ function shortened(text: string): string {
 class Listener {
   private readonly peers = new Map<string, number>();
   private readonly inFlight: BytesInFlight;
+  private server: SMTPServer | undefined;
 
   constructor(
     private readonly options: MailServerOptions,
@@ -102,6 +104,7 @@ class Listener {
       onRcptTo: ({ address }, _session, reply) => reply(errorOf(handlers.recipient(address))),
       onData: (stream, session, reply) => void this.take(stream, session, reply),
     });
+    this.server = server;
     // Errors of single connections need no handling.
     server.on("error", () => undefined);
     const port = await new Promise<number>((resolve, reject) => {
@@ -145,7 +148,7 @@ class Listener {
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
     try {
-      const raw = await this.read(stream, peer, held);
+      const raw = await this.read(stream, session, held);
       if (raw === undefined) return; // rule 1: the sender has gone
       answer =
         "_tag" in raw
@@ -162,16 +165,23 @@ class Listener {
     }
   }
 
+  /** Closes the connection of a session. */
+  private end(session: SMTPServerSession): void {
+    for (const connection of this.server?.connections ?? [])
+      if (connection.session === session) connection.send(421, TOOK_TOO_LONG);
+  }
+
   /**
    * Resolves with undefined if the message was cut off, and with the answer if it is too large, has
    * no room, or took too long.
    */
   private async read(
     stream: SMTPServerDataStream,
-    peer: string,
+    session: SMTPServerSession,
     held: { bytes: number },
   ): Promise<Uint8Array | MailAnswer | undefined> {
-    const { messageBytesMax, messageTimeoutMs } = this.options;
+    const { messageBytesMax, messageTimeoutMs, idleTimeoutMs } = this.options;
+    const peer = peerOf(session);
     // Not a list of parts: a line that begins with a dot is one, and costs fifty times its bytes.
     const message = new BodyBuffer(messageBytesMax);
     let refusal: MailAnswer | undefined;
@@ -183,6 +193,8 @@ class Listener {
       message.free();
     };
     const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
+    // One that goes on without an end would keep its connection for ever.
+    const over = setTimeout(() => this.end(session), messageTimeoutMs + idleTimeoutMs);
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
         if (refusal !== undefined) return;
@@ -197,6 +209,7 @@ class Listener {
       stream.once("error", () => resolve(false));
     });
     clearTimeout(late);
+    clearTimeout(over);
     if (!whole) return undefined;
     if (stream.sizeExceeded) return TOO_LARGE;
     return refusal ?? message.take().slice();

@@ -227,6 +227,27 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
+  test("a message that trickles in without an end loses its connection", async () => {
+    const { port } = await listen({
+      messageTimeoutMs: 200,
+      idleTimeoutMs: 500,
+      connectionsPerPeerMax: 1,
+    });
+    const slow = new RawClient(port);
+    await slow.hear();
+    await slow.say("EHLO me");
+    await slow.say("MAIL FROM:<a@x.org>");
+    await slow.say("RCPT TO:<b@x.org>");
+    await slow.say("DATA");
+    const trickle = setInterval(() => slow.write("x\r\n"), 50);
+    expect(await slow.say("x")).toMatch(/^421 .*The message took too long/);
+    clearInterval(trickle);
+    await pollUntil("its place is free", async () => {
+      const { code } = await deliver(port, MAIL);
+      return code === 250 || { done: false, saw: code };
+    });
+  });
+
   test("an answer has at most 512 octets, in whole characters", async () => {
     const { port } = await listen({}, undefined, (mail) => mail.setReject("nö".repeat(400)));
     const { response } = await deliver(port, MAIL);
