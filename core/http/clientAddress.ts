@@ -13,10 +13,10 @@ export function addressOf(
   request: Pick<HttpRequest, "headers" | "remoteAddress">,
   trustedProxies: number,
 ): string {
-  if (trustedProxies === 0) return keyOf(request.remoteAddress);
+  if (trustedProxies === 0) return addressKeyOf(request.remoteAddress);
   const forwarded = (request.headers["x-forwarded-for"] ?? []).flatMap((line) => line.split(","));
   const seen = forwarded.at(-trustedProxies)?.trim();
-  return keyOf(seen === undefined || seen === "" ? request.remoteAddress : seen);
+  return addressKeyOf(seen === undefined || seen === "" ? request.remoteAddress : seen);
 }
 
 /** Some proxies write the caller's port, too. */
@@ -24,7 +24,8 @@ const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+)$/;
 /** An IPv4 address in IPv6 (RFC 4291, 2.5.5.2), as a dotted address or as its two last groups. */
 const MAPPED = /^::ffff:(?:(\d+\.\d+\.\d+\.\d+)|([\da-f]{1,4}):([\da-f]{1,4}))$/;
 
-function keyOf(seen: string): string {
+/** Returns an address as a key: one of IPv6 as its /64 network, which one caller has whole. */
+export function addressKeyOf(seen: string): string {
   if (!seen.includes(":")) return seen;
   const [, bracketed, v4] = WITH_PORT.exec(seen) ?? [];
   if (v4 !== undefined) return v4;

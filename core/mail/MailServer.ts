@@ -18,6 +18,7 @@ export interface IncomingMessage {
   /** At least one. */
   readonly to: ReadonlyArray<string>;
   readonly raw: Uint8Array;
+  /** The sender's address as a key of limits (`addressKeyOf`). */
   readonly peer: string;
 }
 
@@ -31,8 +32,8 @@ export type MailAnswer =
   | { readonly _tag: "Later"; readonly code: string; readonly message: string };
 
 export interface MailHandlers {
-  /** Called before a message is accepted from this peer. */
-  readonly peer: (address: string) => MailAnswer;
+  /** Called before a message is accepted from this peer, with its key. */
+  readonly peer: (peer: string) => MailAnswer;
   /** Called before the message is sent; refuses an unknown address. */
   readonly recipient: (address: string) => MailAnswer;
   /** Never rejects. */
@@ -51,7 +52,10 @@ export interface MailServerOptions {
    * it, or one message.
    */
   readonly bytesInFlightMax: number;
-  /** A message that is not complete by then receives a temporary error, and its room is free. */
+  /**
+   * A message that is not complete by then receives a temporary error, and its room is free. After
+   * a further `idleTimeoutMs`, its connection is closed.
+   */
   readonly messageTimeoutMs: number;
   readonly recipientsMax: number;
   readonly connectionsMax: number;

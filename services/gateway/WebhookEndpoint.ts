@@ -5,7 +5,7 @@
  * (`PendingWebhook`).
  *
  * 1. Nothing is parsed before its signature is verified. A request with an invalid signature never
- *    reaches an agent (I10).
+ *    reaches an agent (I10). Without a signature, what parsing costs is bounded (`openingsIn`).
  * 2. Only refusals are answered before the input is stored, either in the inbox or by the event of
  *    its turn. An input that cannot be stored is answered with 503.
  * 3. A batch, and an event that several targets take, is answered once each input is stored
@@ -13,6 +13,7 @@
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
+import { openingsIn } from "../../core/http/openingsIn.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
@@ -47,6 +48,9 @@ import { tooMany } from "./RateLimit.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
+
+/** Less than a second of the thread that all callers share. A table of 25 MiB has fewer rows. */
+const UNSIGNED_OPENINGS_MAX = 500_000;
 
 /** Deadlines are in seconds, so that this delay does not matter. */
 const DEADLINE_SLACK_MS = 25;
@@ -133,6 +137,8 @@ export class WebhookEndpoint {
 
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
+    if (route.verifier.unsigned === true && openingsIn(request.body) > UNSIGNED_OPENINGS_MAX)
+      return webhook.answer(BODY_TOO_LARGE, TOO_MANY_OPENINGS);
     const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")
       return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict, webhook));
@@ -271,6 +277,9 @@ const NO_BODY = new Uint8Array(0);
 
 const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
 const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target accepts it" };
+const TOO_MANY_OPENINGS = refused(
+  `its body has more than ${UNSIGNED_OPENINGS_MAX} lists and objects`,
+);
 const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
 const NO_ROOM: DeliveryEnd = { status: "unavailable", why: "there is no room for its body" };

@@ -4,6 +4,7 @@
  * otherwise take the thread and the memory of its process. `guardedFetch` passes a stream on in
  * pieces and pauses it for as long as the pace says: the server waits, and nothing is lost.
  */
+import { isOpening } from "../../core/http/openingsIn.ts";
 
 /** More than servers report: progress, logs and words of a model come tens of times a second. */
 const EVENTS_PER_SECOND = 200;
@@ -42,10 +43,16 @@ export class EventSplitter {
   private isLineEmpty = true;
   private isAfterCr = false;
   private bytesSinceEnd = 0;
+  private openingsSinceEnd = 0;
 
   /** The bytes so far of the event that has not ended. */
   get openBytes(): number {
     return this.bytesSinceEnd;
+  }
+
+  /** Its lists and objects so far, as `openingsIn` counts them. */
+  get openOpenings(): number {
+    return this.openingsSinceEnd;
   }
 
   /** All of `bytes`, in order. */
@@ -55,8 +62,10 @@ export class EventSplitter {
     let events = 0;
     for (let at = 0; at < bytes.length; at += 1) {
       this.bytesSinceEnd += 1;
+      if (isOpening(bytes[at])) this.openingsSinceEnd += 1;
       if (!this.endsEvent(bytes[at]!)) continue;
       this.bytesSinceEnd = 0;
+      this.openingsSinceEnd = 0;
       events += 1;
       if (events < PIECE_EVENTS) continue;
       pieces.push({ bytes: bytes.subarray(start, at + 1), events });

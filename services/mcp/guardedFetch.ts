@@ -7,7 +7,8 @@
  *    own.
  * 3. An answer is at most `ANSWER_BYTES_MAX`. An event stream may be longer, but no single event,
  *    and its events are read at a limited rate (`EventPace`). A batch of messages, with the blanks
- *    before it, is at most `BATCH_BYTES_MAX`.
+ *    before it, is at most `BATCH_BYTES_MAX`. An answer or event has at most `OPENINGS_MAX` lists
+ *    and objects (`openingsIn`).
  * 4. At most `REQUESTS_MAX` requests are unanswered. A server that sends requests and accepts no
  *    answers would fill the memory; its connection is broken.
  *
@@ -18,11 +19,14 @@ import * as https from "node:https";
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { openingsIn } from "../../core/http/openingsIn.ts";
 import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
 import { EventPace, EventSplitter } from "./EventPace.ts";
 
 /** Room for images and files as base64. Anything larger belongs behind a link. */
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
+/** A table of 16 MiB with rows of 32 bytes, and less than a second of the host's thread. */
+const OPENINGS_MAX = 500_000;
 /** As `ANSWER_BYTES_MAX`, for a batch of messages: it can contain thousands of requests. */
 const BATCH_BYTES_MAX = 64 * 1024;
 /** The first byte of a batch: "[". */
@@ -190,9 +194,12 @@ function toResponse(answer: http.IncomingMessage, streams: Streams): Response {
 const tooLarge = (bytesMax: number): string =>
   `The server's answer is too large: more than ${bytesMax} bytes`;
 
-/** Throws past the bound (rule 3). */
+const TOO_MANY_PARTS = `The server's answer is too large: more than ${OPENINGS_MAX} lists and objects`;
+
+/** Throws past the bounds (rule 3). */
 async function* bounded(answer: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
+  let openings = 0;
   let first: number | undefined;
   for await (const chunk of answer) {
     first ??= chunk.find((byte) => !BLANK.has(byte));
@@ -200,11 +207,13 @@ async function* bounded(answer: AsyncIterable<Buffer>): AsyncGenerator<Uint8Arra
     const maybeBatch = first === undefined || first === BATCH;
     const bytesMax = maybeBatch ? BATCH_BYTES_MAX : ANSWER_BYTES_MAX;
     if (bytes > bytesMax) throw new Error(tooLarge(bytesMax));
+    openings += openingsIn(chunk);
+    if (openings > OPENINGS_MAX) throw new Error(TOO_MANY_PARTS);
     yield chunk;
   }
 }
 
-/** An event stream. Throws past the bound of an event (rule 3). */
+/** An event stream. Throws past the bounds of an event (rule 3). */
 async function* paced(
   answer: AsyncIterable<Buffer>,
   { broken, pace }: Streams,
@@ -212,9 +221,15 @@ async function* paced(
   const splitter = new EventSplitter();
   for await (const chunk of answer) {
     const pieces = splitter.pieces(chunk);
-    if (splitter.openBytes > ANSWER_BYTES_MAX) {
-      broken(tooLarge(ANSWER_BYTES_MAX));
-      throw new Error(tooLarge(ANSWER_BYTES_MAX));
+    const why =
+      splitter.openBytes > ANSWER_BYTES_MAX
+        ? tooLarge(ANSWER_BYTES_MAX)
+        : splitter.openOpenings > OPENINGS_MAX
+          ? TOO_MANY_PARTS
+          : undefined;
+    if (why !== undefined) {
+      broken(why);
+      throw new Error(why);
     }
     for (const { bytes, events } of pieces) {
       yield bytes;

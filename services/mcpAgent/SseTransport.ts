@@ -4,6 +4,7 @@
  */
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { JSONRPCMessageSchema, type JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
+import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
 import { boundedBody } from "./boundedBody.ts";
 import { noSession } from "./refusals.ts";
 
@@ -39,10 +40,16 @@ export class SseTransport implements Transport {
     });
   }
 
-  /** A message of the client: 202, 400 for an invalid one, 404 when the stream has ended. */
+  /**
+   * A message of the client: 202, 400 for an invalid one, 413 for one past its bounds, 404 when the
+   * stream has ended.
+   */
   async receive(request: Request): Promise<Response> {
     if (this.#stream === undefined) return noSession();
-    const parsed = JSONRPCMessageSchema.safeParse(await request.json().catch(() => undefined));
+    const bytes = await bytesOf(request);
+    const refusal = messageRefusal(bytes, MESSAGE_BYTES_MAX);
+    if (refusal !== undefined) return refusal;
+    const parsed = JSONRPCMessageSchema.safeParse(jsonOf(bytes));
     if (!parsed.success) return new Response("Invalid message", { status: 400 });
     this.onmessage?.(parsed.data, {
       requestInfo: { headers: Object.fromEntries(request.headers), url: new URL(request.url) },

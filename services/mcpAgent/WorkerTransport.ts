@@ -11,6 +11,8 @@
  * 4. A client's own stream begins with a comment: a response's head leaves with its first bytes.
  * 5. A request whose id is that of one that runs is refused: the SDK would answer neither rightly.
  * 6. A request that the client cancels counts as answered: the SDK's server answers it no more.
+ * 7. A message is parsed here, so its size is bounded here, too (`maxRequestBodySize`, and
+ *    `messageBounds`).
  */
 import {
   WebStandardStreamableHTTPServerTransport,
@@ -21,6 +23,7 @@ import type { AuthInfo } from "@modelcontextprotocol/sdk/server/auth/types.js";
 import type { TransportSendOptions } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { InitializeRequestParams, JSONRPCMessage, RequestId } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
+import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
 import { boundedBody } from "./boundedBody.ts";
 import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
 import { idTaken } from "./refusals.ts";
@@ -63,6 +66,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #storage: MCPStorageApi | undefined;
   readonly #corsOptions: CORSOptions | undefined;
   readonly #events: EventStore | undefined;
+  readonly #bytesMax: number;
   readonly #running = new Map<RequestId, Running>();
   /** The id of the restoring request, which no client knows. */
   readonly #restoreId = crypto.randomUUID();
@@ -76,6 +80,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     this.#storage = storage;
     this.#corsOptions = corsOptions;
     this.#events = options.eventStore;
+    this.#bytesMax = options.maxRequestBodySize ?? MESSAGE_BYTES_MAX;
   }
 
   /** Whether a server is connected to it. */
@@ -99,7 +104,8 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
       throw error;
     });
     await this.#restored;
-    const body = given.parsedBody ?? (await bodyOf(request));
+    const body = given.parsedBody ?? (await this.#bodyOf(request));
+    if (body instanceof Response) return withCors(body, this.#corsOptions);
     const taken = this.#takenBy(requestsOf(body));
     if (taken !== undefined) return withCors(idTaken(taken), this.#corsOptions); // rule 5
     const options = body === undefined ? given : { ...given, parsedBody: body };
@@ -195,6 +201,16 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     });
   }
 
+  /**
+   * The refusal of a message that is not parsed (rule 7). Undefined for what is no JSON or too
+   * large: the SDK's transport says so to the client.
+   */
+  async #bodyOf(request: Request): Promise<unknown> {
+    if (request.method !== "POST") return undefined;
+    const bytes = await bytesOf(request);
+    return bytes.length > this.#bytesMax ? undefined : (messageRefusal(bytes) ?? jsonOf(bytes));
+  }
+
   /** The first id that a request has already, or that two of these have. */
   #takenBy(ids: ReadonlyArray<RequestId>): RequestId | undefined {
     return ids.find((id, n) => this.#running.has(id) || ids.indexOf(id) < n);
@@ -266,16 +282,6 @@ const exceptRestoring = (session: Session, store: EventStore): EventStore => ({
     ? {}
     : { getStreamIdForEventId: (event: string) => store.getStreamIdForEventId!(event) }),
 });
-
-/** Undefined for what is no JSON: the SDK's transport says so to the client. */
-async function bodyOf(request: Request): Promise<unknown> {
-  if (request.method !== "POST") return undefined;
-  try {
-    return await request.clone().json();
-  } catch {
-    return undefined;
-  }
-}
 
 const messagesOf = (body: unknown): ReadonlyArray<Partial<Record<string, unknown>>> =>
   (Array.isArray(body) ? body : [body]).filter(

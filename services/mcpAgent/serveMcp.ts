@@ -5,6 +5,7 @@
 import { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { authContextOf } from "../mcpHandler/authContext.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
+import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
 import { badRequest, methodNotAllowed, noSession, notJson } from "./refusals.ts";
 
 /** Options of `serve`. */
@@ -44,6 +45,7 @@ const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
 /** Ids of sessions are made here, so another text begins no agent. */
 const SESSION_ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 const METHODS = "GET, POST, DELETE";
+const NO_BYTES = new Uint8Array(0);
 
 /** At `/` every path is the server's. Throws `TypeError` for a transport that there is not. */
 export function serveMcp(path: string, className: string, options: ServeOptions): McpRoute {
@@ -72,7 +74,10 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
         transport === "sse" ||
         isMessage ||
         (transport === "auto" && request.method === "GET" && !hasSession(request));
-      const name = isSse ? sseSession(request, isMessage) : await streamableSession(request);
+      const bytes = request.method === "POST" ? await bytesOf(request) : NO_BYTES;
+      const name =
+        messageRefusal(bytes, MESSAGE_BYTES_MAX) ??
+        (isSse ? sseSession(request, isMessage) : streamableSession(request, bytes));
       if (name instanceof Response) return withCors(name, corsOptions);
       const props = authContextOf(ctx)?.props;
       const stub = namespace.getByName(name, props === undefined ? {} : { props });
@@ -98,11 +103,11 @@ function namespaceOf(
 const hasSession = (request: Request): boolean => request.headers.has("mcp-session-id");
 
 /** The name of the session's agent, or why there is none. */
-async function streamableSession(request: Request): Promise<string | Response> {
+function streamableSession(request: Request, bytes: Uint8Array): string | Response {
   const known = request.headers.get("mcp-session-id");
   if (known !== null) return SESSION_ID.test(known) ? `streamable-http:${known}` : noSession();
   if (request.method === "POST") {
-    const body = await jsonOf(request);
+    const body = jsonOf(bytes);
     if (body === undefined) return notJson();
     if (isInitialize(body)) return `streamable-http:${crypto.randomUUID()}`;
   }
@@ -116,15 +121,6 @@ function sseSession(request: Request, isMessage: boolean): string | Response {
   if (request.method !== "POST" || known === null)
     return badRequest("POST to the address in the stream's first event");
   return SESSION_ID.test(known) ? `sse:${known}` : noSession();
-}
-
-/** The body, which the agent reads again; undefined for what is no JSON. */
-async function jsonOf(request: Request): Promise<unknown> {
-  try {
-    return await request.clone().json();
-  } catch {
-    return undefined;
-  }
 }
 
 /** Only this message begins a session; the agent refuses what is wrong with it otherwise. */

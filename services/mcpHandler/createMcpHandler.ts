@@ -18,6 +18,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { authContextOf, isRecord, withAuthContext, type McpAuthContext } from "./authContext.ts";
 import { preflight, withCors, type CORSOptions } from "./cors.ts";
+import { bytesOf, messageRefusal } from "./messageBounds.ts";
 
 /** Options of `createMcpHandler`; those of the SDK's handler but `bus` are passed on to it. */
 export interface CreateMcpHandlerOptions extends Omit<SdkOptions, "bus"> {
@@ -67,6 +68,8 @@ export function createMcpHandler(
     if (request.method === "OPTIONS" && isCors) return preflight(cors);
     const answer =
       refusalOf(request, { cors, allowedHostnames, allowedOriginHostnames }) ??
+      // The SDK bounds the size.
+      (request.method === "POST" ? messageRefusal(await bytesOf(request)) : undefined) ??
       (await sdk.fetch(request, given));
     return isCors ? withCors(answer, cors) : answer;
   };

@@ -13,6 +13,8 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
+import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import { addressKeyOf } from "../../core/http/clientAddress.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import {
   MailServer,
@@ -29,7 +31,8 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
-const TOO_LONG = busy("The message took too long");
+const TOOK_TOO_LONG = "The message took too long";
+const TOO_LONG = busy(TOOK_TOO_LONG);
 const TOO_MUCH = busy("Too much mail at once");
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
 
@@ -57,6 +60,7 @@ function shortened(text: string): string {
 class Listener {
   private readonly peers = new Map<string, number>();
   private readonly inFlight: BytesInFlight;
+  private server: SMTPServer | undefined;
 
   constructor(
     private readonly options: MailServerOptions,
@@ -100,6 +104,7 @@ class Listener {
       onRcptTo: ({ address }, _session, reply) => reply(errorOf(handlers.recipient(address))),
       onData: (stream, session, reply) => void this.take(stream, session, reply),
     });
+    this.server = server;
     // Errors of single connections need no handling.
     server.on("error", () => undefined);
     const port = await new Promise<number>((resolve, reject) => {
@@ -110,7 +115,8 @@ class Listener {
     return { server, port };
   }
 
-  private connect({ remoteAddress: peer }: SMTPServerSession, reply: Reply): void {
+  private connect(session: SMTPServerSession, reply: Reply): void {
+    const peer = peerOf(session);
     const open = (this.peers.get(peer) ?? 0) + 1;
     this.peers.set(peer, open);
     const full = open > this.options.connectionsPerPeerMax;
@@ -118,16 +124,18 @@ class Listener {
     reply(full ? Object.assign(error!, { responseCode: 421 }) : null);
   }
 
-  private closed({ remoteAddress: peer }: SMTPServerSession): void {
+  private closed(session: SMTPServerSession): void {
+    const peer = peerOf(session);
     const left = (this.peers.get(peer) ?? 1) - 1;
     if (left > 0) this.peers.set(peer, left);
     else this.peers.delete(peer);
   }
 
-  private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
+  private begin(session: SMTPServerSession): Error | undefined {
+    const peer = peerOf(session);
     // Rule 3: checked before the transfer, so that the sender does not transfer the message twice.
-    if (!this.inFlight.hasRoom(remoteAddress, 1)) return errorOf(TOO_MUCH);
-    return errorOf(this.handlers.peer(remoteAddress));
+    if (!this.inFlight.hasRoom(peer, 1)) return errorOf(TOO_MUCH);
+    return errorOf(this.handlers.peer(peer));
   }
 
   private async take(
@@ -136,11 +144,11 @@ class Listener {
     reply: Reply,
   ): Promise<void> {
     const { mailFrom, rcptTo } = session.envelope;
-    const peer = session.remoteAddress;
+    const peer = peerOf(session);
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
     try {
-      const raw = await this.read(stream, peer, held);
+      const raw = await this.read(stream, session, held);
       if (raw === undefined) return; // rule 1: the sender has gone
       answer =
         "_tag" in raw
@@ -157,26 +165,36 @@ class Listener {
     }
   }
 
+  /** Closes the connection of a session. */
+  private end(session: SMTPServerSession): void {
+    for (const connection of this.server?.connections ?? [])
+      if (connection.session === session) connection.send(421, TOOK_TOO_LONG);
+  }
+
   /**
    * Resolves with undefined if the message was cut off, and with the answer if it is too large, has
    * no room, or took too long.
    */
   private async read(
     stream: SMTPServerDataStream,
-    peer: string,
+    session: SMTPServerSession,
     held: { bytes: number },
   ): Promise<Uint8Array | MailAnswer | undefined> {
-    const { messageBytesMax, messageTimeoutMs } = this.options;
-    const parts: Uint8Array[] = [];
+    const { messageBytesMax, messageTimeoutMs, idleTimeoutMs } = this.options;
+    const peer = peerOf(session);
+    // Not a list of parts: a line that begins with a dot is one, and costs fifty times its bytes.
+    const message = new BodyBuffer(messageBytesMax);
     let refusal: MailAnswer | undefined;
     const refuse = (why: MailAnswer): void => {
       refusal = why;
       // The rest is read, so that the sender hears the answer, and discarded.
       this.inFlight.add(peer, -held.bytes);
       held.bytes = 0;
-      parts.length = 0;
+      message.free();
     };
     const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
+    // One that goes on without an end would keep its connection for ever.
+    const over = setTimeout(() => this.end(session), messageTimeoutMs + idleTimeoutMs);
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
         if (refusal !== undefined) return;
@@ -184,18 +202,23 @@ class Listener {
         if (!this.inFlight.hasRoom(peer, part.length)) return refuse(TOO_MUCH);
         held.bytes += part.length;
         this.inFlight.add(peer, part.length);
-        parts.push(part);
+        message.add(part);
       });
       stream.once("end", () => resolve(true));
       stream.once("close", () => resolve(false));
       stream.once("error", () => resolve(false));
     });
     clearTimeout(late);
+    clearTimeout(over);
     if (!whole) return undefined;
     if (stream.sizeExceeded) return TOO_LARGE;
-    return refusal ?? new Uint8Array(Buffer.concat(parts));
+    return refusal ?? message.take().slice();
   }
 }
+
+/** The sender as a key of limits. A connection that ends before it is greeted has no address. */
+const peerOf = ({ remoteAddress }: Partial<SMTPServerSession>): string =>
+  addressKeyOf(remoteAddress ?? "");
 
 /** Compares in constant time, for any lengths. */
 function isSame(given: string | null | undefined, wanted: string): boolean {

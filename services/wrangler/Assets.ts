@@ -55,7 +55,8 @@ export class Assets {
     if (first === "module") return undefined;
     const found = await this.#find(pathname);
     if (found !== undefined) {
-      const names = [found.path, found.file].flatMap((each) => spellings(this.#namesOf(each)));
+      const files = [found.path, found.file].flatMap((each) => spellings(this.#namesOf(each)));
+      const names = [plainPath(pathname), ...files];
       const isGuarded = names.some((name) => whoIsFirst(name, moduleFirst) === "module");
       if (first === undefined && isGuarded) return undefined; // rule 4
       return answer(request, found.file);
@@ -138,6 +139,10 @@ function segments(pathname: string): ReadonlyArray<string> | undefined {
     return undefined;
   }
 }
+
+/** The path without escapes and empty names. It names a file. */
+const plainPath = (pathname: string): string =>
+  decodeURIComponent(pathname).replace(/\/{2,}/g, "/");
 
 /** The paths that mean a file: its own, and without `.html` or `index.html`. */
 function spellings(names: ReadonlyArray<string>): ReadonlyArray<string> {

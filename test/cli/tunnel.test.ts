@@ -12,6 +12,7 @@ import { openTunnel, publicUrl } from "../../services/cli/serving/openTunnel.ts"
 import { settingsPage } from "../../services/cli/serving/settingsPages.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const open = (script: string, warn: (line: string) => void = () => undefined) =>
@@ -74,6 +75,18 @@ it("a URL needs no program, and port 0 needs a number", async () => {
   await expect(tunnel("cloudflared", 0)).rejects.toThrow("Set one with --port");
   for (const given of ["", " ", "https://dev.example.com/path"])
     await expect(tunnel(given, 8787)).rejects.toThrow(`--tunnel "${given}" is neither`);
+});
+
+it("a tunnel beside another public URL is refused", async () => {
+  const args = ["dev", "server.ts", "--tunnel", "https://dev.example.com"];
+  const by = [
+    runAgents([...args, "--public-url", "https://hooks.example.com"], {}),
+    runAgents(args, { AGENTS_PUBLIC_URL: "https://hooks.example.com" }),
+  ];
+  for (const { code, err } of await Promise.all(by)) {
+    expect(err).toContain("--tunnel and --public-url (AGENTS_PUBLIC_URL)");
+    expect(code).toBe(2);
+  }
 });
 
 it("every provider has a settings page", () => {

@@ -57,6 +57,31 @@ const known = new Set(
 const has = (tool: string, arg: string): boolean =>
   spawnSync(tool, [arg], { stdio: "ignore" }).error === undefined;
 
+describe("the image", () => {
+  const plain = (text: string): string => text.replaceAll(".", String.raw`\.`);
+  const name = (text: string): string => text.split("*").map(plain).join("[^/]*");
+  const ignored = readFileSync(`${ROOT}.dockerignore`, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => new RegExp(`^${line.split("**/").map(name).join("(?:.+/)?")}(?:/|$)`));
+
+  it.each([
+    ".env",
+    "examples/github/.env",
+    "examples/github/.env.local",
+    "examples/github/.dev.vars",
+    "examples/github/.agents/console-token",
+    "deploy/.env",
+    "deploy/tls/authority.key",
+  ])("has no %s of the one who builds it", (file) => {
+    expect(ignored.some((pattern) => pattern.test(file))).toBe(true);
+  });
+
+  it("has the example that it serves", () => {
+    expect(ignored.some((pattern) => pattern.test("examples/github/server.ts"))).toBe(false);
+  });
+});
+
 describe("kubernetes/", () => {
   it("is built by kubectl, where kubectl is installed", () => {
     if (!has("kubectl", "--help")) return; // the rules below are all that can be said without it

@@ -109,6 +109,25 @@ describe("the SMTP listener", () => {
     expect(mails.map((mail) => mail.headers.get("subject"))).toEqual(["s"]);
   });
 
+  test("needs no more memory for a message of lines that begin with a dot", async () => {
+    const { port, mails } = await listen();
+    const client = new RawClient(port);
+    await client.hear();
+    await client.say("EHLO me");
+    await client.say("MAIL FROM:<a@x.org>");
+    await client.say("RCPT TO:<b@x.org>");
+    expect(await client.say("DATA")).toMatch(/^354/);
+    const before = process.memoryUsage().heapUsed;
+    let most = before;
+    const measure = setInterval(() => (most = Math.max(most, process.memoryUsage().heapUsed)), 5);
+    const lines = 750_000;
+    expect(await client.say(`${"..\r\n".repeat(lines)}.`)).toMatch(/^250/);
+    clearInterval(measure);
+    expect(mails[0]!.rawSize).toBe(".\r\n".length * lines);
+    // Each as an object of its own, they need 150 MB.
+    expect((most - before) / 1e6).toBeLessThan(75);
+  });
+
   test("refuses an address that no route matches before the message is sent", async () => {
     const { port, mails } = await listen({}, (to) => to === "b@x.org");
     expect((await deliver(port, { ...MAIL, to: "c@x.org" })).response).toMatch(/^550 5\.1\.1/);
@@ -206,6 +225,27 @@ describe("the SMTP listener", () => {
     });
     expect(await slow.say(".")).toMatch(/^451 4\.3\.2 The message took too long/);
     expect(mails).toHaveLength(1);
+  });
+
+  test("a message that trickles in without an end loses its connection", async () => {
+    const { port } = await listen({
+      messageTimeoutMs: 200,
+      idleTimeoutMs: 500,
+      connectionsPerPeerMax: 1,
+    });
+    const slow = new RawClient(port);
+    await slow.hear();
+    await slow.say("EHLO me");
+    await slow.say("MAIL FROM:<a@x.org>");
+    await slow.say("RCPT TO:<b@x.org>");
+    await slow.say("DATA");
+    const trickle = setInterval(() => slow.write("x\r\n"), 50);
+    expect(await slow.say("x")).toMatch(/^421 .*The message took too long/);
+    clearInterval(trickle);
+    await pollUntil("its place is free", async () => {
+      const { code } = await deliver(port, MAIL);
+      return code === 250 || { done: false, saw: code };
+    });
   });
 
   test("an answer has at most 512 octets, in whole characters", async () => {

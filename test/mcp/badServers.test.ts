@@ -157,6 +157,14 @@ describe("a server that", () => {
     await fails(events.url, UNREACHABLE, "flood-events", /too large/);
   });
 
+  test("sends an answer of nothing but lists, as JSON or as an event", async () => {
+    const lists = "[".repeat(1_000_000);
+    const json = await serve({ initialize: (_message, response) => reply(response, `{"x":${lists}`) }); // prettier-ignore
+    await fails(json.url, UNREACHABLE, "lists-json", /lists and objects/);
+    const event = await serve({ initialize: (_message, response) => reply(response, `data: {"x":${lists}\n\n`, "text/event-stream") }); // prettier-ignore
+    await fails(event.url, UNREACHABLE, "lists-events", /lists and objects/);
+  });
+
   test("hangs in a call times out, and the next call is sent", async () => {
     let calls = 0;
     const server = await serve({

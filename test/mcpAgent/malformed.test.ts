@@ -71,6 +71,8 @@ const WRONG: ReadonlyArray<readonly [what: string, sent: Sent, status: number, e
   ["an id that is null", { body: { ...LIST, id: null } }, 400, /Invalid JSON-RPC/],
   ["a broken one in a batch", { body: [LIST, 7] }, 400, /Invalid JSON-RPC/],
   ["a huge batch", { body: Array.from({ length: 1_000 }, (_, id) => ({ ...LIST, id })) }, 400, /-32600.*Batch/], // prettier-ignore
+  ["more than 4 MiB", { body: { ...LIST, params: { text: "x".repeat(5 * 1024 * 1024) } } }, 413, /-32000.*Payload Too Large.*4194304/], // prettier-ignore
+  ["nothing but lists", { body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":${"[".repeat(300_000)}${"]".repeat(300_000)}}}` }, 413, /-32000.*lists and objects/], // prettier-ignore
   ["one id twice in a batch", { body: [LIST, LIST] }, 400, /-32600.*the id 1 is running/],
   ["a second initialize", { body: INITIALIZE }, 400, /-32600.*already initialized/],
   ["initialize in a batch", { body: [LIST, { ...INITIALIZE, id: 2 }] }, 400, /already initialized/],
@@ -96,6 +98,19 @@ describe("a client that sends", () => {
       await goesOn();
     },
   );
+
+  it("a huge message without a session is an error", async () => {
+    for (const path of ["/mcp", "/auto"])
+      for (const params of [
+        ["x".repeat(5 * 1024 * 1024)],
+        Array.from({ length: 300_000 }, () => []),
+      ]) {
+        // prettier-ignore
+        const answer = await post(`${system.url}${path}`, { ...INITIALIZE, params });
+        expect(await answer.text()).toMatch(/-32000.*Payload Too Large/);
+        expect(answer.status).toBe(413);
+      }
+  });
 
   it.each([
     ["no JSON", "{", /-32700.*Parse error/],
@@ -212,6 +227,7 @@ describe("the older transport", () => {
     const own = /sessionId=(\S+)/.exec(first.value!)![1]!;
     expect((await messages(own, "{")).status).toBe(400);
     expect((await messages(own, JSON.stringify([LIST]))).status).toBe(400);
+    expect((await messages(own, JSON.stringify("x".repeat(5 * 1024 * 1024)))).status).toBe(413);
     expect((await messages(own, JSON.stringify(LIST))).status).toBe(202);
     leaving.abort();
     await reader.cancel().catch(() => undefined);

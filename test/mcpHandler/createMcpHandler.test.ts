@@ -86,6 +86,16 @@ describe("createMcpHandler", () => {
     expect(good.headers.get("access-control-allow-origin")).toBe("https://app.example.com");
   });
 
+  it("refuses a message of nothing but lists before it is parsed", async () => {
+    const answer = await fetch(`${system.url}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json, text/event-stream" }, // prettier-ignore
+      body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":${"[".repeat(300_000)}${"]".repeat(300_000)}}}`,
+    });
+    expect(answer.status).toBe(413);
+    expect(await answer.text()).toMatch(/-32000.*lists and objects/);
+  });
+
   it("refuses a server in place of a function, and the bus option", () => {
     expect(() => createMcpHandler(makeServer() as never)).toThrow(/takes a function/);
     expect(() => createMcpHandler(makeServer, { bus: {} } as never)).toThrow(/no option bus/);

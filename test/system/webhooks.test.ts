@@ -337,6 +337,13 @@ describe("an invalid webhook", () => {
     expect((await post("/webhooks/small", about("big"))).status).toBe(200);
   });
 
+  test("is answered 413 without a signature, if its body has nothing but lists", async () => {
+    const unverified = (lists: number) =>
+      fetch(`${system.url}/webhooks/lamp`, { method: "POST", body: `[${"[],".repeat(lists)}0]` });
+    expect((await unverified(600_000)).status).toBe(413);
+    expect((await unverified(1_000)).status).toBe(200);
+  });
+
   test("is answered 404 Not found if no route is declared", async () => {
     expect(answer(await post("/webhooks/github/deeper/still", about("x")))).toEqual([
       404,

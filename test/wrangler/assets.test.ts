@@ -69,6 +69,18 @@ describe("static files of a module", () => {
     },
   ); // prettier-ignore
 
+  it.each([
+    ["/docs", "/docs"],
+    ["/docs", "//docs"],
+    ["/docs", "/%64ocs"],
+    ["/docs/", "/docs//"],
+    ["/docs/", "/d%6fcs%2f"],
+  ])("leave what %s names to the module, also as %s", async (pattern, path) => {
+    const guarded = assets({ moduleFirst: [pattern] });
+    expect(await guarded.before(get(path))).toBeUndefined();
+    expect(await text(await assets().before(get(path)))).toBe("<p>docs");
+  });
+
   it.each(["*", 'W/"other", W/ETAG', '"other",ETAG'])("save the body for If-None-Match %s", async (tags) => {
     const etag = (await assets().before(get("/app.js")))!.headers.get("etag")!;
     const headers = { "if-none-match": tags.replace("ETAG", etag) };

@@ -111,6 +111,10 @@ async function devCommand(
   const options = servingOptions("dev", module, given, context);
   if (options.isIsolated) return serveRole(joins, terminal, options);
   if (given.worker !== undefined) return dev(joins, terminal, options);
+  if (given.tunnel !== undefined && given.publicUrl !== undefined)
+    throw usage(
+      "--tunnel and --public-url (AGENTS_PUBLIC_URL) each set the public URL: remove one of them.",
+    );
   const file = await findModule(terminal, module);
   refuseSecond(terminal, options.dataFolder);
   const installation = await openInstallationIfAsked(context, given);
