@@ -412,7 +412,7 @@ export class Agent<
     return this.#apis.schedules.get(id) as Schedule<T> | undefined;
   }
 
-  /** The schedules that meet the criteria; without criteria, all of them. */
+  /** The schedules that meet the criteria; without any, all. `TypeError` for an unknown one. */
   getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
     return this.#apis.schedules.list(criteria) as Array<Schedule<T>>;
   }

@@ -2,6 +2,7 @@
  * The schedule methods of `Agent`: reads their calls, and returns schedules as users see them
  * (`interface.md` §4.4, `protocol.md` §6.3). `Scheduler` keeps and runs them.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import { timeOf } from "../errors/timeOf.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { OWN_ALARMS } from "./ownAlarms.ts";
@@ -15,6 +16,9 @@ import {
   type ScheduleCriteria,
 } from "./Schedule.ts";
 import { toSchedule, type SchedulesOfAgent } from "./ScheduleTable.ts";
+
+/** A criterion that is not known would select every schedule, as for a loop that cancels them. */
+const CRITERIA: ReadonlySet<string> = new Set<keyof ScheduleCriteria>(["id", "type", "timeRange"]);
 
 /** Its public methods are those of `Agent`, which documents them. */
 interface SchedulingAgent extends Pick<AgentTurns, "assertMayWrite"> {
@@ -67,7 +71,9 @@ export class ScheduleApi {
     return row === undefined || OWN_ALARMS.has(row.callback) ? undefined : toSchedule(row);
   }
 
-  list({ id, type, timeRange }: ScheduleCriteria): Schedule[] {
+  list(criteria: ScheduleCriteria): Schedule[] {
+    checkOptions("getSchedules", criteria, CRITERIA);
+    const { id, type, timeRange } = criteria;
     const from = secondsOf("start", timeRange?.start) ?? -Infinity;
     const to = secondsOf("end", timeRange?.end) ?? Infinity;
     return this.#agent.scheduler.table
