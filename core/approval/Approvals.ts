@@ -46,6 +46,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
 )`;
 const COLUMNS =
   "id, key, name, prompt, status, asked_at, expires_at, notified, decided_at, decided_by, reason, metadata";
+const CRITERIA: ReadonlySet<string> = new Set<keyof ApprovalCriteria>(["id", "name", "status"]);
 const DECISION: ReadonlySet<string> = new Set<keyof ApprovalDecision>([
   "approved", "by", "reason", "metadata",
 ]); // prettier-ignore
@@ -118,8 +119,9 @@ export class Approvals {
     return this.select(sql, [eventType]).find(({ status }) => status === "waiting");
   }
 
-  /** Newest first. */
+  /** Newest first. Throws `TypeError` for a criterion that is not known. */
   list(criteria: ApprovalCriteria = {}): Approval[] {
+    checkOptions("getApprovals", criteria, CRITERIA);
     return listApprovals(this.agent, this.agent.time.nowMs(), criteria);
   }
 

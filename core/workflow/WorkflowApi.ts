@@ -11,6 +11,7 @@ import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/
 import { toJson } from "../journal/jsonText.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { WorkflowAnswerOptions } from "../approval/Approval.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import { checkAnswer, checkBy, type GivenAnswer } from "../approval/checkAnswer.ts";
 import { answerType } from "./AwaitedEvents.ts";
 import { ENDED, type WorkflowStatus } from "./RunTable.ts";
@@ -45,6 +46,11 @@ export interface WorkflowApiAgent extends Pick<
 }
 
 const APPROVAL = "approval";
+
+const ANSWER_OPTIONS: ReadonlySet<string> = new Set<keyof WorkflowAnswerOptions>([
+  "approval",
+  "by",
+]);
 
 /** Its public methods are those of `Agent`, which documents them. */
 export class WorkflowApi {
@@ -196,7 +202,10 @@ export class WorkflowApi {
     return row;
   }
 
-  #answer(workflowId: string, answer: GivenAnswer, { approval, by }: WorkflowAnswerOptions): void {
+  /** An option that is none would answer another question, and nobody would learn it. */
+  #answer(workflowId: string, answer: GivenAnswer, options: WorkflowAnswerOptions): void {
+    checkOptions("approveWorkflow and rejectWorkflow", options, ANSWER_OPTIONS);
+    const { approval, by } = options;
     const { workflowName } = this.#tracked(workflowId);
     if (by !== undefined) checkBy(by);
     const payload = { ...answer, ...(by === undefined ? {} : { by }) };
