@@ -216,3 +216,13 @@ it("a function does not run if the transaction that its runFiber was called in i
   );
   expect(run).toEqual([]);
 });
+
+it("has an id and a key that are text: a number is refused, and no key is none", async () => {
+  for (const option of ["fiberId", "idempotencyKey"])
+    await expect(agent().start("work", { [option]: 5 })).rejects.toThrow(
+      `startFiber: ${option} must be text, not number`,
+    );
+  expect(await agent().start("work", { idempotencyKey: null as never })).toMatchObject({
+    accepted: true,
+  });
+});
