@@ -46,10 +46,10 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
 )`;
 const COLUMNS =
   "id, key, name, prompt, status, asked_at, expires_at, notified, decided_at, decided_by, reason, metadata";
+const CRITERIA: ReadonlySet<string> = new Set<keyof ApprovalCriteria>(["id", "name", "status"]);
 const DECISION: ReadonlySet<string> = new Set<keyof ApprovalDecision>([
   "approved", "by", "reason", "metadata",
 ]); // prettier-ignore
-const CRITERIA: ReadonlySet<string> = new Set<keyof ApprovalCriteria>(["id", "name", "status"]);
 /** Decided approvals are kept for people to look at; the oldest are deleted first. */
 const ROWS_MAX = 1000;
 

@@ -92,7 +92,7 @@ export const rpcFrame = (id: string, reply: RpcReply): string =>
 
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }
-  /** `key`: of a durable call. */
+  /** `key`: of a durable call. Empty, which no call may have, where the client's is no text. */
   | {
       readonly _tag: "Rpc";
       readonly id: string;
@@ -123,6 +123,10 @@ const STATE_OR_CALL = /"type"\s*:\s*"(?:cf_agent_state|rpc)"/;
 
 const MESSAGE: ClientFrame = { _tag: "Message" };
 
+/** A client repeats a call that has a key, so a call whose key can't be read must not run. */
+const callKeyOf = (key: unknown): string | undefined =>
+  typeof key === "string" ? key : key === undefined || key === null ? undefined : "";
+
 export function parseClientFrame(text: string): ClientFrame {
   // Only an object can be a protocol frame, so most other messages need not be parsed.
   if (!text.includes('"type"')) return MESSAGE;
@@ -139,7 +143,7 @@ export function parseClientFrame(text: string): ClientFrame {
   if (type === "cf_agent_state" && Object.hasOwn(frame, "state"))
     return { _tag: "State", state: (frame as { state: unknown }).state };
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
-    return { _tag: "Rpc", id, method, args, key: typeof key === "string" ? key : undefined };
+    return { _tag: "Rpc", id, method, args, key: callKeyOf(key) };
   if (type === "cf_agent_kept" && typeof since === "string") return { _tag: "Missed", since };
   if (type === "rpc_cancel" && typeof id === "string") return { _tag: "Cancel", id };
   if (type === "cf_agent_stream" && typeof id === "string") {

@@ -98,12 +98,15 @@ export class FiberApi {
 
   #begunBefore(id: string | undefined, key: string | undefined): FiberRow | undefined {
     const { table } = this.#fibers;
-    if (id?.trim() === "") throw new Error("fiberId must not be blank");
-    if (key?.trim() === "") throw new Error("idempotencyKey must not be blank");
-    // SQLite would store another text.
-    for (const [option, text] of Object.entries({ fiberId: id, idempotencyKey: key }))
-      if (text?.isWellFormed() === false)
+    for (const [option, text] of Object.entries({ fiberId: id, idempotencyKey: key })) {
+      if ((text ?? undefined) === undefined) continue;
+      if (typeof text !== "string")
+        throw new TypeError(`startFiber: ${option} must be text, not ${typeof text}`);
+      if (text.trim() === "") throw new Error(`${option} must not be blank`);
+      // SQLite would store another text.
+      if (!text.isWellFormed())
         throw new TypeError(`${option} must not contain an unpaired surrogate`);
+    }
     const byId = id === undefined ? undefined : table.get(id);
     const byKey = key === undefined ? undefined : table.getByKey(key);
     if (byKey !== undefined && id !== undefined && byKey.id !== id)

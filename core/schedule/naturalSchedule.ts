@@ -14,12 +14,20 @@ export interface NaturalSchedule {
     | { readonly type: "no-schedule" };
 }
 
-/** Undefined for text without a time. Throws `RangeError` for an invalid date. */
+/**
+ * Undefined for text without a time. Throws `RangeError` for an invalid date, and `TypeError` for
+ * what is no answer of a model to the schema.
+ */
 export function callOfNatural(
-  { description, when }: NaturalSchedule,
+  result: NaturalSchedule,
   callback: string,
   { timezone, ...settings }: ScheduleSettings,
 ): ScheduleCall | undefined {
+  const { description, when } = (result ?? {}) as Partial<NaturalSchedule>;
+  if (typeof when?.type !== "string")
+    throw new TypeError(
+      "scheduleFrom: the result has no `when`: pass the object that a model made for scheduleSchema",
+    );
   if (when.type === "no-schedule") return undefined;
   // The app does not know what the text will be.
   const zone = when.type === "cron" && timezone !== undefined ? { timezone } : {};

@@ -24,7 +24,7 @@ import type {
   StreamOptions,
 } from "./clientTypes.ts";
 import { callPage } from "./callPage.ts";
-import { randomId, splitCallOptions } from "./callOptions.ts";
+import { checkStreamKey, randomId, readCall } from "./callOptions.ts";
 import { KeptPlace, placed, withPlace, type QueryOption } from "./KeptPlace.ts";
 import { DurableRead } from "./DurableRead.ts";
 import { FinalClose } from "./FinalClose.ts";
@@ -155,13 +155,14 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    * with. Rejects with the text of its failure, with "There is no stream …" if it has not started
    * within 10 s, with the reason of `signal`, and with "Connection closed" after a final close.
    */
-  follow<Chunk = string, Final = unknown>(
+  async follow<Chunk = string, Final = unknown>(
     key: string,
     options: FollowOptions<Chunk, Final> = {},
   ): Promise<Final | undefined> {
-    if (this.#ended) return Promise.reject(new Error(CLOSED));
+    checkStreamKey(key);
+    if (this.#ended) throw new Error(CLOSED);
     const { since, signal, ...stream } = options as FollowOptions;
-    if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
+    if (signal?.aborted === true) throw signal.reason;
     const id = randomId();
     const read = new DurableRead(key, since);
     const callbacks = stream as CallRequest["stream"];
@@ -240,14 +241,14 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     void next.#ready.promise.then(this.#ready.resolve);
   }
 
-  #call(
+  async #call(
     method: string,
     args: ReadonlyArray<unknown> = [],
     how: CallOptions | StreamOptions = {},
   ): Promise<unknown> {
-    if (this.#ended) return Promise.reject(new Error(CLOSED));
-    const { stream, timeout, signal, key } = splitCallOptions(how);
-    if (signal?.aborted) return Promise.reject(signal.reason as Error);
+    const { stream, timeout, signal, key } = readCall(method, args, how);
+    if (this.#ended) throw new Error(CLOSED);
+    if (signal?.aborted) throw signal.reason;
     const { defaultCallTimeout = DEFAULT_CALL_TIMEOUT_MS, maxEnqueuedMessages } = this.#options;
     const timeoutMs = timeout ?? (stream === undefined ? defaultCallTimeout : undefined);
     const id = randomId();

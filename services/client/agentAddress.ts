@@ -32,13 +32,16 @@ interface PartyAddress {
 }
 
 /**
- * Throws `TypeError` for options that name no agent or no host. `what` names the caller in the
- * message.
+ * Throws `TypeError` for options that name no agent or no host, and for a name that is no text.
+ * `what` names the caller in the message.
  */
 export function partyAddress(options: AgentAddress, what: string): PartyAddress {
   const { agent, name, host, prefix } = options;
   if (typeof agent !== "string" || agent === "")
     throw new TypeError(`${what}: "agent" is missing: the class of the agent, e.g. "repo-agent"`);
+  // JavaScript often has a number as a name, such as a row's id.
+  if (typeof (name ?? DEFAULT_NAME) !== "string")
+    throw new TypeError(`${what}: "name" must be text, not ${typeof name}: name: String(id)`);
   if (typeof host !== "string" || host === "")
     throw new TypeError(
       `${what}: "host" is missing: the server's host and port, e.g. location.host`,

@@ -9,7 +9,9 @@ import { nearest } from "../../core/errors/nearest.ts";
 import { shownValue } from "../../core/errors/shownValue.ts";
 import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { historyFault } from "../../core/retention/HistoryLimits.ts";
-import { RETRY_OPTIONS } from "../../core/retry/retryPolicy.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
+import { RETRY_OPTIONS, resolveRetry } from "../../core/retry/retryPolicy.ts";
+import type { RetryOptions } from "../../core/retry/RetryOptions.ts";
 
 /** Says what to use instead; undefined for a value that can be used. */
 type Check = (value: unknown) => string | undefined;
@@ -30,12 +32,22 @@ const fields = use('a list of fields, like ["customer.email", "card.*"]', (value
     : false,
 );
 
+/** With the defaults for what it leaves out, as the agent's inputs use it. */
+function retryFault(retry: RetryOptions): string | undefined {
+  try {
+    resolveRetry(retry);
+    return undefined;
+  } catch (error) {
+    return messageOf(error).replaceAll("retry.", "");
+  }
+}
+
 const CHECKS: { readonly [Option in keyof Required<AgentStaticOptions>]: Check } = {
   hibernate: flag,
   hibernateAfterSeconds: seconds,
   sendIdentityOnConnect: flag,
   hungScheduleTimeoutSeconds: seconds,
-  retry: (value) => optionsFault(value, RETRY_OPTIONS),
+  retry: (value) => optionsFault(value, RETRY_OPTIONS) ?? retryFault(value as RetryOptions),
   history: historyFault,
   cpuSeconds: seconds,
   turnSeconds: seconds,

@@ -4,6 +4,7 @@
  * Node's messages is only passed on, unless it is the only place that names the file.
  */
 import { withoutLoadMark } from "../node/loadMark.ts";
+import { underInstalledName } from "../ownPackage/installedName.ts";
 import { explainMissingImport } from "./missingImports.ts";
 
 export function explainImportError(error: unknown, file: string): string {
@@ -11,7 +12,7 @@ export function explainImportError(error: unknown, file: string): string {
   const message = withoutLoadMark(error.message);
   const code = (error as { readonly code?: unknown }).code;
   const missing = explainMissingImport({ message, stack: error.stack, code }, file);
-  if (missing !== undefined) return missing;
+  if (missing !== undefined) return underInstalledName(missing);
   if (error.name === "TransformError") {
     // esbuild: a heading, then one "file:line:column: ERROR: text" for each error.
     const places = message

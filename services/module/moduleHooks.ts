@@ -17,7 +17,7 @@
  *    (`NO_PLATFORM_MODULE`).
  * 6. The optional peers (`PEER`) that this package's entries import resolve as in the user's
  *    module, so that a server that the module creates has the class that the entry checks for.
- * 7. A text file (`TEXT`) is a module whose default export is its text.
+ * 7. A text file (`textFile`) is a module whose default export is its text.
  */
 import type {
   InitializeHook,
@@ -30,6 +30,7 @@ import type {
 } from "node:module";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { isTextFile, textModule } from "./textFile.ts";
 import type { MessagePort } from "node:worker_threads";
 
 /** For the hooks of the loader thread. */
@@ -59,7 +60,6 @@ const PACKAGE = /^(?:turnkeep|agents)(?=\/|$)/;
 const PEER = /^@modelcontextprotocol\/(?:sdk|server)(?=\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
 /** Files that are imported as text, as builds for the reference's platform do. */
-const TEXT = /\.(?:txt|html|svg|sql|md)$/;
 /** The error for importing a module of the reference's platform that does not exist here. */
 export const NO_PLATFORM_MODULE =
   /^There is no module '(cloudflare:[^']+)'(?: imported from (.+))?$/;
@@ -96,7 +96,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
 
 export const load: LoadHook = (url, context, next) => {
   note(url);
-  return textModule(url) ?? next(url, context);
+  return textLoaded(url) ?? next(url, context);
 };
 
 /** The argument of `registerHooks`, which the types of Node 20 don't declare. */
@@ -130,7 +130,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
     },
     load: (url, context, next) => {
       note(url);
-      return textModule(url) ?? next(url, context);
+      return textLoaded(url) ?? next(url, context);
     },
   };
 }
@@ -185,7 +185,7 @@ function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): Resolv
   if (own || number === undefined || !resolved.url.startsWith("file:")) return resolved;
   const bare = resolved.url.replace(TSX_MARKS, "");
   if (bare.includes("/node_modules/")) return resolved;
-  if (TEXT.test(bare)) return { ...resolved, url: `${bare}?agents-load=${number}` };
+  if (isTextFile(bare)) return { ...resolved, url: `${bare}?agents-load=${number}` };
   return SOURCE.test(bare) ? { ...resolved, ...tagged(bare, number) } : resolved;
 }
 
@@ -195,10 +195,10 @@ function note(url: string): void {
 }
 
 /** Undefined for a file that is not text. */
-function textModule(url: string): LoadFnOutput | undefined {
+function textLoaded(url: string): LoadFnOutput | undefined {
   const bare = url.replace(TSX_MARKS, "");
-  if (!LOAD.test(url) || !TEXT.test(bare)) return undefined;
-  const source = `export default ${JSON.stringify(readFileSync(fileURLToPath(bare), "utf8"))};`;
+  if (!LOAD.test(url) || !isTextFile(bare)) return undefined;
+  const source = textModule(readFileSync(fileURLToPath(bare), "utf8"));
   return { format: "module", source, shortCircuit: true };
 }
 

@@ -11,6 +11,7 @@ import { isObjectClass, type ObjectClass } from "../../core/durableObject/Durabl
 import { objectActor } from "../../core/durableObject/ObjectActor.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
 import { camelCaseToKebabCase as urlName } from "../../schemas/kebabCase.ts";
+import { underInstalledName } from "../ownPackage/installedName.ts";
 import { entrypointContext } from "../platform/loopback.ts";
 import {
   isEntrypointClass,
@@ -43,7 +44,7 @@ export function readModule(
   objects: Iterable<string> = [],
 ): LoadedModule {
   const refuse = (message: string): never => {
-    throw new ModuleError({ file, files, message: `${file}: ${message}` });
+    throw new ModuleError({ file, files, message: `${file}: ${underInstalledName(message)}` });
   };
   const bound = new Set(objects);
   const agents = readAgents(exports, bound, refuse);

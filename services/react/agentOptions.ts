@@ -146,6 +146,27 @@ export const chainOf = ({ agent, name, sub }: Options): ReadonlyArray<PathStep> 
   ...(sub ?? []),
 ];
 
+const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
+
+/** True for a step with an agent and a name. JavaScript can pass anything. */
+function isStep(step: unknown): boolean {
+  const { agent, name } = (step ?? {}) as Partial<PathStep>;
+  return isText(agent) && isText(name);
+}
+
+/**
+ * Throws `TypeError` for options that name no agent or sub-agent. A sub-agent without a name would
+ * be one that is called `undefined`.
+ */
+export function checkAddress({ agent, sub = [] }: Options): void {
+  if (!isText(agent))
+    throw new TypeError('useAgent: "agent" is missing: the class of the agent, e.g. "repo-agent"');
+  if (!Array.isArray(sub) || !sub.every(isStep))
+    throw new TypeError(
+      "useAgent: sub must be a list of { agent, name }, both of them text that is not empty",
+    );
+}
+
 /** The socket's options. Throws `TypeError` for a path with a leading slash. */
 export function socketOptions(options: Options): SocketOptions {
   const { sub = [], path } = options;

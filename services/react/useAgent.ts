@@ -5,7 +5,7 @@
  */
 import { use, useEffect, useInsertionEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { AgentClient, StateOf } from "../client/index.ts";
-import { socketKey, type PathStep, type UseAgentOptions } from "./agentOptions.ts";
+import { checkAddress, socketKey, type PathStep, type UseAgentOptions } from "./agentOptions.ts";
 import { AgentSession, querySource } from "./AgentSession.ts";
 import { QueryCache } from "./QueryCache.ts";
 
@@ -29,11 +29,12 @@ const queries = new QueryCache();
  * Connects to an agent while the component is mounted. `useAgent<RepoAgent>(…)` types the state and
  * the methods, `useAgent<State>(…)` the state alone. Suspends once for an async `query`, and throws
  * its error. A change of the address, query or socket options opens a new connection. Throws
- * `TypeError` for options that name no agent, and for a `path` with a leading slash.
+ * `TypeError` for options that name no agent or sub-agent, and for a `path` with a leading slash.
  */
 export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
   options: UseAgentOptions<State>,
 ): UseAgentResult<AgentT, State> {
+  checkAddress(options);
   const [session] = useState(() => new AgentSession<AgentT, State>(options, queries));
   suspendForQuery(session, options);
   const key = socketKey(options);

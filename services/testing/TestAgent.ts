@@ -139,10 +139,23 @@ const driven = (driver: Driver, calls: StubCalls): StubCalls => ({
   },
 });
 
+const LINES = 'the lines of "agents history <class> <name> --json", each parsed as JSON';
+
+/** Throws `TypeError` for what are no lines of a history. */
+function checkHistory(history: unknown): void {
+  if (!Array.isArray(history)) throw new TypeError(`replay: the history is no list: pass ${LINES}`);
+  for (const [index, line] of (history as ReadonlyArray<unknown>).entries()) {
+    const { seq, cause } = (line ?? {}) as Partial<HistoryLine>;
+    if (typeof seq !== "number" || typeof cause?.kind !== "string")
+      throw new TypeError(`replay: history[${index}] is no line of a history: pass ${LINES}`);
+  }
+}
+
 async function replay(
   { driver, publish, recorded }: TestAgentParts,
   history: ReadonlyArray<HistoryLine>,
 ): Promise<ReadonlyArray<string>> {
+  checkHistory(history);
   async function* events(): AsyncGenerator<PastRecords> {
     for (const { seq, state: _after, ...line } of history)
       yield { seq, head: { turns: [line as TurnRecord] } };

@@ -12,49 +12,32 @@ import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
 import type { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import { durationMs, type Duration } from "../../core/time/durationMs.ts";
-import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
-import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { checkOptions } from "../../core/errors/checkOptions.ts";
+import { shownValue } from "../../core/errors/shownValue.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { addressKey, agentId, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { AgentConstructor, LoadedModule } from "../module/LoadedModule.ts";
-import { readModule } from "../module/readModule.ts";
 import { sign, type Sign } from "../webhooks/sign.ts";
 import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
 import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEmail.ts";
 import { drive } from "./drive.ts";
 import { REAL_WORK_GRACE_MS, type Driver } from "./Driver.ts";
 import { joinPlatform } from "./joinPlatform.ts";
-import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
+import {
+  CRASH_POINTS,
+  joinMemory,
+  type CrashPoint,
+  type MemoryInstallation,
+} from "./joinMemory.ts";
 import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
+import {
+  checkHandler,
+  classNameOf,
+  readTestOptions,
+  type TestAgentsOptions,
+} from "./TestAgentsOptions.ts";
 import { TestClient } from "./TestClient.ts";
 import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
-
-/** Options of `testAgents`. */
-export interface TestAgentsOptions {
-  /** The agent classes. */
-  readonly agents?: ReadonlyArray<AgentConstructor>;
-  /** Webhook routes, as in the module's default export. */
-  readonly webhooks?: ReadonlyArray<WebhookRoute>;
-  /** The module's own routing. Default: `routeAgentRequest`, then 404. */
-  readonly fetch?: NonNullable<LoadedModule["fetch"]>;
-  /** The module's mail handler or mail routes. */
-  readonly email?: NonNullable<LoadedModule["email"]> | ReadonlyArray<EmailEntry>;
-  /** A whole module instead of the four above: `import * as server from "./server.ts"`. */
-  readonly module?: object;
-  /** Secrets and settings, for verifiers and agents. */
-  readonly env?: Readonly<Record<string, unknown>>;
-  /** Seed of ids and of all randomness. Default 1. */
-  readonly seed?: number;
-  /** Virtual time at the start. Default 2025-01-01T00:00:00Z. */
-  readonly now?: Date | string | number;
-  /** The gateway's public URL. Default `http://localhost`. */
-  readonly url?: string;
-  /**
-   * Answers the requests and mail that agents send. Default: answers webhooks and mail with 200,
-   * and fails a `fetch`.
-   */
-  readonly outgoing?: OutgoingHandler;
-}
 
 /** A line of the log. */
 export interface LogLine {
@@ -71,7 +54,8 @@ export interface ConnectOptions {
   readonly headers?: HeadersInit;
 }
 
-const URL_DEFAULT = "http://localhost";
+const CONNECT_OPTIONS: ReadonlySet<string> = new Set<keyof ConnectOptions>(["id", "query", "headers"]); // prettier-ignore
+
 /** The time after which a lost host's leases expire in production. */
 const TAKE_OVER_MS = 5_000;
 /** Statuses with which `Response` refuses a body. */
@@ -81,29 +65,27 @@ const BODILESS = new Set([101, 204, 205, 304]);
  * Starts an installation. Rejects for invalid classes or routes, with the command line's message.
  */
 export async function testAgents(options: TestAgentsOptions): Promise<TestAgents> {
-  const module = readModule(exportsOf(options), "the test's module");
-  const url = (options.url ?? URL_DEFAULT).replace(/\/$/, "");
+  const { module, url, outgoing: handler, ...given } = readTestOptions(options);
   const logs: LogLine[] = [];
   const log = collecting(logs);
   let outgoing: TestOutgoing | undefined;
   const recorded = new Map<string, RecordedTurn>();
   const installation = await joinMemory({
+    ...given,
     recorded: { of: ({ id }) => recorded.get(id!) },
     answersQueries: true,
     module,
-    env: options.env ?? {},
-    seed: options.seed ?? 1,
-    startMs: options.now === undefined ? undefined : new Date(options.now).getTime(),
     publicUrl: url,
     log,
-    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)),
+    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, handler)),
   });
   const leave = joinPlatform(module, installation.env, log);
-  return new TestAgents({ installation, outgoing: outgoing!, recorded, logs, url, leave });
+  return new TestAgents({ installation, module, outgoing: outgoing!, recorded, logs, url, leave });
 }
 
 interface TestAgentsParts {
   readonly installation: MemoryInstallation;
+  readonly module: LoadedModule;
   readonly outgoing: TestOutgoing;
   readonly recorded: Map<string, RecordedTurn>;
   readonly logs: LogLine[];
@@ -139,6 +121,11 @@ export class TestAgents {
     this.calls = () => installation.calls;
   }
 
+  /** Throws `TypeError` for a class that the test does not have, and for what is no name. */
+  private idOf(agent: AgentConstructor, name: string): AgentId {
+    return agentId(classNameOf(this.parts.module, agent), name);
+  }
+
   // Time
 
   /** The current virtual time. */
@@ -166,18 +153,20 @@ export class TestAgents {
 
   /**
    * Delivers a webhook: `await test.webhook("/webhooks/github", body, test.sign.github(body,
-   * secret))`. An object is sent as JSON, which is also the text to sign. Resolves to the response
-   * that the provider receives.
+   * secret))`. Text, bytes and `URLSearchParams` are sent as they are, any other object as JSON,
+   * which is also the text to sign. Resolves to the response that the provider receives.
    */
   webhook(
     path: string,
     body: string | Uint8Array | object,
     headers: HeadersInit = {},
   ): Promise<Response> {
-    const raw = typeof body === "string" || body instanceof Uint8Array;
+    const isForm = body instanceof URLSearchParams;
+    const isBytes = body instanceof ArrayBuffer || ArrayBuffer.isView(body);
+    const raw = typeof body === "string" || isForm || isBytes;
     const all = new Headers(headers);
-    if (!all.has("content-type")) all.set("content-type", "application/json");
-    const sent = raw ? (body as string | Uint8Array<ArrayBuffer>) : JSON.stringify(body);
+    if (!isForm && !all.has("content-type")) all.set("content-type", "application/json");
+    const sent = raw ? (body as BodyInit) : JSON.stringify(body);
     return this.fetch(path, { method: "POST", headers: all, body: sent });
   }
 
@@ -217,7 +206,8 @@ export class TestAgents {
   ): Promise<TestClient<StateOf<InstanceType<A>>>> {
     const { installation, url } = this.parts;
     const { time } = installation;
-    const path = buildAgentPath([{ className: agent.name, name }]);
+    checkOptions("connect", options, CONNECT_OPTIONS);
+    const path = buildAgentPath([{ className: this.idOf(agent, name).class, name }]);
     const target = new URL(path, url);
     target.searchParams.set("_pk", options.id ?? time.id());
     for (const [key, value] of Object.entries(options.query ?? {}))
@@ -247,7 +237,7 @@ export class TestAgents {
   agent<A extends AgentConstructor>(agent: A, name: string): TestAgent<InstanceType<A>> {
     const { installation } = this.parts;
     const { broker, databases } = installation;
-    const id = agentId(agent.name, name);
+    const id = this.idOf(agent, name);
     return makeTestAgent<InstanceType<A>>({
       id,
       driver: this.driver,
@@ -275,6 +265,7 @@ export class TestAgents {
 
   /** Replaces the handler that answers what agents send. */
   answerOutgoing(handler: OutgoingHandler): void {
+    checkHandler("answerOutgoing: the handler", handler);
     this.parts.outgoing.handler = handler;
   }
 
@@ -306,11 +297,15 @@ export class TestAgents {
 
   /**
    * Crashes the host at the next commit of one agent, or of any: before the event is stored, or
-   * after it is stored and before its outputs are sent. Resolves when that has happened.
+   * after it is stored and before its outputs are sent. Resolves when that has happened. Rejects
+   * with `TypeError` for another point, and for a class without a name.
    */
-  crashAt(point: CrashPoint, agent?: { readonly name: string }, name?: string): Promise<void> {
-    const key =
-      agent === undefined || name === undefined ? undefined : addressKey(agentId(agent.name, name));
+  async crashAt(point: CrashPoint, agent?: AgentConstructor, name?: string): Promise<void> {
+    if (!CRASH_POINTS.includes(point))
+      throw new TypeError(
+        `crashAt: the point is ${shownValue(point)}: use ${CRASH_POINTS.map((each) => `"${each}"`).join(" or ")}`,
+      );
+    const key = agent === undefined ? undefined : addressKey(this.idOf(agent, name!));
     return this.parts.installation.crashAt(point, key);
   }
 
@@ -330,21 +325,6 @@ export class TestAgents {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-function exportsOf(options: TestAgentsOptions): Readonly<Record<string, unknown>> {
-  const { agents = [], webhooks, fetch, email, module } = options;
-  if (module !== undefined) {
-    if (agents.length > 0 || (webhooks ?? fetch ?? email) !== undefined)
-      throw new TypeError(
-        "testAgents: pass either `module`, or `agents`, `webhooks`, `fetch` and `email`",
-      );
-    return module as Readonly<Record<string, unknown>>;
-  }
-  return {
-    ...Object.fromEntries(agents.map((agent) => [agent.name, agent])),
-    default: { ...(webhooks && { webhooks }), ...(fetch && { fetch }), ...(email && { email }) },
-  };
 }
 
 function collecting(lines: LogLine[]): LogShape {

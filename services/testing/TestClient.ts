@@ -82,11 +82,14 @@ export class TestClient<State = unknown> {
 
   /**
    * Sends text and bytes as they are, and anything else as JSON. `await test.settled()` waits for
-   * the effects.
+   * the effects. Throws `TypeError` for what JSON can't represent.
    */
   send(data: unknown): void {
-    const raw = typeof data === "string" || data instanceof Uint8Array;
-    this.open().toServer(raw ? data : JSON.stringify(data));
+    const bytes = bytesOf(data);
+    const sent = bytes ?? (typeof data === "string" ? data : JSON.stringify(data));
+    if (sent === undefined)
+      throw new TypeError(`send: a message can't be of type ${typeof data}: text, bytes or JSON`);
+    this.open().toServer(sent);
   }
 
   /**
@@ -172,6 +175,14 @@ export class TestClient<State = unknown> {
       throw new Error(`the connection is closed (${this.closed?.code ?? "not open yet"})`);
     return this.socket;
   }
+}
+
+/** The bytes of a buffer or of a view of one; undefined for anything else. */
+function bytesOf(data: unknown): Uint8Array | undefined {
+  if (data instanceof ArrayBuffer) return new Uint8Array(data);
+  return ArrayBuffer.isView(data)
+    ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+    : undefined;
 }
 
 function parse(data: Data): unknown {

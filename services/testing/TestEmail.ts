@@ -1,4 +1,5 @@
 /** A mail that a test sends, and its SMTP reply. Used by `TestAgents`. */
+import { checkOptions } from "../../core/errors/checkOptions.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 
@@ -21,6 +22,8 @@ export interface EmailAnswer {
   readonly message: string;
 }
 
+const OPTIONS: ReadonlySet<string> = new Set<keyof TestEmail>(["from", "to", "subject", "text", "headers", "raw"]); // prettier-ignore
+
 const CODES = { Accepted: 250, Rejected: 550, Later: 451 } as const;
 
 export const answerOf = (answer: MailAnswer): EmailAnswer => ({
@@ -28,11 +31,17 @@ export const answerOf = (answer: MailAnswer): EmailAnswer => ({
   message: answer._tag === "Accepted" ? "OK" : `${answer.code} ${answer.message}`,
 });
 
-/** Builds the message. Message-ID and Date come from the test's seed and time. */
+/**
+ * Builds the message. Message-ID and Date come from the test's seed and time. Throws `TypeError`
+ * for a mail without `from` or `to`, and for an option that is not known.
+ */
 export function messageOf(
   given: TestEmail,
   time: { readonly nowMs: () => number; readonly id: () => string },
 ): IncomingMessage {
+  checkOptions("email", given, OPTIONS);
+  if (typeof given.from !== "string" || (typeof given.to !== "string" && !Array.isArray(given.to)))
+    throw new TypeError("email: pass the addresses: email({ from: …, to: …, text: … })");
   const { from, raw, subject, text = "" } = given;
   const to = typeof given.to === "string" ? [given.to] : given.to;
   const headers = new Map<string, string>([

@@ -2,13 +2,8 @@
  * `agents/testing`: test your agents in memory, in virtual time, without a server. Works with any
  * test runner; `docs/guides/testing.md` shows how.
  */
-export {
-  testAgents,
-  type ConnectOptions,
-  type LogLine,
-  type TestAgents,
-  type TestAgentsOptions,
-} from "./TestAgents.ts";
+export { testAgents, type ConnectOptions, type LogLine, type TestAgents } from "./TestAgents.ts";
+export type { TestAgentsOptions } from "./TestAgentsOptions.ts";
 export type { AgentLooks, StateOf, TestAgent } from "./TestAgent.ts";
 export type { Closed, TestClient } from "./TestClient.ts";
 export type { EmailAnswer, TestEmail } from "./TestEmail.ts";

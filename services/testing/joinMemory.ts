@@ -54,7 +54,8 @@ const LEASE_TTL_MS = 86_400_000;
 const READER = "test";
 
 /** Where in a commit the host crashes: before its event is stored, or right after. */
-export type CrashPoint = "before commit" | "after commit";
+export type CrashPoint = (typeof CRASH_POINTS)[number];
+export const CRASH_POINTS = ["before commit", "after commit"] as const;
 
 interface JoinOptions extends Pick<ProcessParts, "env" | "log" | "module" | "publicUrl"> {
   readonly seed: number;

@@ -1,7 +1,8 @@
 /**
  * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such
- * as `@callable()`, and knows `cloudflare:workers`, `cloudflare:workflows` and `cloudflare:email`.
- * `turnkeep dev` does so by itself; Vite 8 passes decorators on, and Node refuses them.
+ * as `@callable()`, knows `cloudflare:workers`, `cloudflare:workflows` and `cloudflare:email`, and
+ * loads text files in code of the server. `turnkeep dev` does so by itself; Vite 8 passes
+ * decorators on, and Node refuses them.
  *
  * ```ts
  * // vitest.config.ts
@@ -9,8 +10,10 @@
  * export default { plugins: [agents()] };
  * ```
  */
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Loader } from "esbuild";
+import { isTextFile, textModule } from "../module/textFile.ts";
 import { platformFiles } from "../platform/platformFiles.ts";
 
 /** The part of Vite's plugin type that this one uses, so that Vite's types are not needed. */
@@ -19,6 +22,14 @@ export interface AgentsPlugin {
   readonly enforce: "pre";
   /** The file of this package that a module of the platform is; undefined for other specifiers. */
   readonly resolveId: (specifier: string) => string | undefined;
+  /**
+   * A text file as a module whose default export is the text, in tests and other code of a server;
+   * undefined for any other file, and in a page, where Vite makes URLs of some.
+   */
+  readonly load: (
+    id: string,
+    options?: { readonly ssr?: boolean | undefined },
+  ) => string | undefined;
   /** Compiles a file with decorators; leaves every other file alone. */
   readonly transform: (
     code: string,
@@ -42,6 +53,10 @@ export default function agents(): AgentsPlugin {
       const file = platform.get(specifier);
       return file && fileURLToPath(file);
     },
+    load: (id, { ssr = false } = {}) =>
+      ssr && isTextFile(id) && !id.includes("/node_modules/") && existsSync(id)
+        ? textModule(readFileSync(id, "utf8"))
+        : undefined,
     transform: async (code, id) => {
       const file = id.split("?")[0] ?? id;
       const loader = FILE.exec(file)?.[1];

@@ -41,8 +41,8 @@ export interface SignOptions {
  * `secret` is the secret itself, or several, each of which makes one signature where the provider's
  * header is a list. For a provider that signs with a private key it is that key: PEM, Discord's 64
  * hexadecimal digits, or `whsk_…`. Throws `InvalidWebhook` for a secret that the provider could not
- * have issued, for several where the header holds one signature, and for a body that is not the
- * form that the provider signs.
+ * have issued, for several where the header holds one signature, and for a body that is neither
+ * text nor bytes, or is not the form that the provider signs.
  */
 export type Sign = (
   body: string | Uint8Array,
@@ -91,6 +91,11 @@ function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, str
   const { separator, timestamp: time } = scheme;
   const wrong = (why: string) => new InvalidWebhook({ message: `sign.${scheme.provider}: ${why}` });
   return (body, secret, options = {}) => {
+    const secrets: unknown = typeof secret === "string" ? [secret] : secret;
+    if (!isTexts(secrets))
+      throw wrong("its arguments are the body, the secret itself (or a list), and options");
+    if (typeof body !== "string" && !ArrayBuffer.isView(body))
+      throw wrong(`the body is of type ${typeof body}: sign the text or the bytes that are sent`);
     const sendsTime = time !== undefined && time.field === undefined;
     const timestamp = sendsTime ? formatTimestamp(options.nowMs ?? Date.now(), time.unit) : "";
     const id = options.id ?? randomUUID();
@@ -108,9 +113,6 @@ function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, str
       method: options.method ?? "POST",
       webhook: options.webhookId ?? "",
     });
-    const secrets: unknown = typeof secret === "string" ? [secret] : secret;
-    if (!isTexts(secrets))
-      throw wrong("its arguments are the body, the secret itself (or a list), and options");
     if (secrets.length !== 1 && (secrets.length === 0 || separator === undefined))
       throw wrong(`${secrets.length} secrets, and its header holds one signature`);
     const signatures = secrets.map((each) => {

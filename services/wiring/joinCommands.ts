@@ -20,10 +20,12 @@ export function commandJoins({
 }: Pick<Joins, "startWorker"> & { readonly link: WorkerLink | undefined }): CommandJoins {
   const openBroker: Joins["openBroker"] = async (settings, signal) =>
     (await import("./joinBroker.ts")).openBroker(settings, signal);
+  const isOwn = (settings: BrokerSettings): boolean =>
+    link === undefined || settings.natsUrl !== undefined;
   const brokerOf = async (settings: BrokerSettings): Promise<OpenBroker> =>
-    link === undefined || settings.natsUrl !== undefined
+    isOwn(settings)
       ? openBroker(settings)
-      : { ...(await link.broker), stop: async () => undefined };
+      : { ...(await link!.broker), stop: async () => undefined };
   return {
     time: machineTime,
     log: processLog,
@@ -50,11 +52,15 @@ export function commandJoins({
       const { startProcess } = await import("./joinProcess.ts");
       return {
         start: (process) => startProcess(process, broker),
-        abandon: () =>
-          broker.then(
+        abandon: async () => {
+          // The control process stops its broker. A worker that waited to hear of it would end
+          // before, because nothing keeps it alive, and not say what its module failed with.
+          if (!isOwn(settings)) return;
+          await broker.then(
             (opened) => opened.stop(),
             () => undefined,
-          ),
+          );
+        },
       };
     },
     startWorker,

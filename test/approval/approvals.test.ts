@@ -117,6 +117,9 @@ describe.each([
       "it is approved by bob",
     );
     expect(await asker().getApprovals()).toEqual([first]);
+    await expect(asker().getApprovals({ state: "waiting" } as never)).rejects.toThrow(
+      'getApprovals: unknown option "state"; the options are id, name, status',
+    );
     expect(office.log).toEqual(["paid, said bob"]);
   });
 
@@ -249,6 +252,12 @@ describe("a workflow", () => {
     await desk().order("RefundWorkflow", { times: 2 });
     await soon();
     await desk().answer("w1", true, "another", "bob");
+    for (const yes of [true, false])
+      await expect(
+        desk().answer("w1", yes, undefined, "bob", { aproval: "refund" }),
+      ).rejects.toThrow(
+        'approveWorkflow: unknown option "aproval"; the options are approval, by',
+      );
     await desk().answer("w1", true); // what waits has a name
     await soon();
     expect(office.log).toEqual([]);

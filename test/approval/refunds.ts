@@ -68,8 +68,8 @@ export class Desk extends Agent {
   order(workflow: string, order: Order = {}, id = "w1") {
     return this.runWorkflow(workflow, order, { id });
   }
-  answer(id: string, yes: boolean, approval?: string, by?: string) {
-    const options = { ...(approval && { approval }), ...(by && { by }) };
+  answer(id: string, yes: boolean, approval?: string, by?: string, more: object = {}) {
+    const options = { ...(approval && { approval }), ...(by && { by }), ...more };
     return yes
       ? this.approveWorkflow(id, { metadata: 7 }, options)
       : this.rejectWorkflow(id, "too dear", options);

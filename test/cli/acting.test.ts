@@ -182,6 +182,16 @@ describe("a question to a host", () => {
     expect(asked.err).toMatch(/^The view of all agents can't be asked \("agents query --local" asks no host\): the host owner-of-\d+ refused the question/); // prettier-ignore
   });
 
+  it("about the connections of an agent that does not exist is not answered with none", async () => {
+    const value = { agent: "hibernated", total: 0, connections: [] };
+    const { cli } = fixture({ kind: "result", value });
+    const ran = await cli.run(CONNECTIONS);
+    expect([ran.code, ran.out]).toEqual([3, ""]);
+    expect(ran.err).toContain('There is no agent C "x"');
+    await cli.append("C", "x", [{}]);
+    expect(await cli.run(CONNECTIONS)).toMatchObject({ code: 0, out: "" });
+  });
+
   it("that nobody answers is a different error", async () => {
     const { cli } = fixture(new AgentUnreachable({ message: "nobody" }));
     const { code, err } = await cli.run(CONNECTIONS);

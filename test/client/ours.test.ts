@@ -41,6 +41,28 @@ describe("AgentClient", () => {
     expect(() => new AgentClient({ ...options, host: "" })).toThrow(/"host" is missing/);
     expect(() => new AgentClient({ ...options, agent: "" })).toThrow(/"agent" is missing/);
   });
+  it("a name that is no text is an error that says so", () => {
+    const options = { agent: "RoomAgent", host: server.host, name: 5 as never };
+    expect(() => new AgentClient(options)).toThrow(/"name" must be text, not number/);
+  });
+  it("what a frame can't have is refused, and nothing is sent", async () => {
+    const client = pool.open({ host: server.host });
+    const peer = await server.peer();
+    const call = client.call as (...given: unknown[]) => Promise<unknown>;
+    const options = { timeout: 50 };
+    await expect(call("add", 1, options)).rejects.toThrow(/arguments of add must be an array/);
+    await expect(call(undefined, [], options)).rejects.toThrow(/method must be its name/);
+    for (const key of [5, null, "", "k".repeat(256)])
+      await expect(call("pay", [1], { ...options, key })).rejects.toThrow(/key of a call must be/);
+    const read = AbortSignal.timeout(50);
+    await expect(client.follow(undefined as never, { signal: read })).rejects.toThrow(
+      /key of the stream must be text/,
+    );
+    const asked = client.call("asked");
+    peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+    expect(await asked).toBe(1);
+    expect(peer.received).toHaveLength(1);
+  });
   it("created closed, keeps calls for the first connection", async () => {
     const client = pool.open({ host: server.host, startClosed: true });
     const early = client.call("early");

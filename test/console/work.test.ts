@@ -225,7 +225,8 @@ describe("connections in the console", () => {
     await first.close();
     await page.getByText("No connections.").waitFor();
     const gone = await installation.agents("connections", "TripAgent", "nobody");
-    expect([gone.code, gone.err]).toEqual([0, "0 connections, the agent is hibernated\n"]);
+    expect([gone.code, gone.out]).toEqual([3, ""]);
+    expect(gone.err).toContain('There is no agent TripAgent "nobody"');
     expect(broken).toEqual([]);
     await page.close();
   });

@@ -227,3 +227,13 @@ it("metadata that JSON would lose is refused, with its place: of fibers and of d
   const decision = { approved: true, metadata: { seen: new Set(["a"]) } };
   expect(() => checkAnswer(decision)).toThrow(`the metadata of a decision${why}`);
 });
+
+it("has an id and a key that are text: a number is refused, and no key is none", async () => {
+  for (const option of ["fiberId", "idempotencyKey"])
+    await expect(agent().start("work", { [option]: 5 })).rejects.toThrow(
+      `startFiber: ${option} must be text, not number`,
+    );
+  expect(await agent().start("work", { idempotencyKey: null as never })).toMatchObject({
+    accepted: true,
+  });
+});

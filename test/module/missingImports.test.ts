@@ -12,6 +12,7 @@ import {
   REFERENCE_NAMES,
   REFERENCE_VERSION,
 } from "../../services/module/missingNames.ts";
+import { installedName, underInstalledName } from "../../services/ownPackage/installedName.ts";
 import { LoaderProcess } from "./LoaderProcess.ts";
 
 const REFERENCE = new URL("../../node_modules/reference-agents/", import.meta.url);
@@ -68,6 +69,21 @@ describe("the list of the reference's exports", () => {
     const all = new Set(Object.values(REFERENCE_NAMES).flat());
     const entries = new Set(REFERENCE_ENTRIES.map((path) => `agents/${path}`));
     expect(Object.keys(INSTEAD).filter((key) => !all.has(key) && !entries.has(key))).toEqual([]);
+  });
+});
+
+describe("errors that name an entry", () => {
+  it("name the package as the app has installed it", () => {
+    const installed = (folder: string) =>
+      underInstalledName(
+        'm.ts: "agents" has no x. Use y from "agents/webhooks"',
+        installedName(`file:///app/${folder}/`),
+      );
+    expect(installed("node_modules/turnkeep")).toBe(
+      'm.ts: "turnkeep" has no x. Use y from "turnkeep/webhooks"',
+    );
+    for (const folder of ["node_modules/agents", "checkout/turnkeep"])
+      expect(installed(folder)).toContain('"agents" has no x. Use y from "agents/webhooks"');
   });
 });
 

@@ -16,6 +16,8 @@ import {
   type SendWebhookOptions,
 } from "agents";
 import { body, github, webhook } from "agents/webhooks";
+import { makeWebhook } from "../../core/outgoing/OutgoingWebhook.ts";
+import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { startTestGateway, startTestHost } from "../kit/system.ts";
 import {
@@ -283,6 +285,13 @@ describe("a webhook is never sent", () => {
     ],
   ])("when %s: the call rejects", async (_what, url, options, message) => {
     await expect((await sender("rejecting")).send(url, 1, options)).rejects.toThrow(message);
+  });
+
+  test("when its body has a Map, of which JSON would keep {}: the call throws with its place", () => {
+    const call = { url: "http://a.test/", body: { seen: new Map() }, options: {}, id: "msg_1", env: {}, allowPrivate: true, nowMs: 0 }; // prettier-ignore
+    expect(() => makeWebhook(call, nodeOutgoing)).toThrow(
+      "sendWebhook: the body: .seen is a Map, which JSON can't represent",
+    );
   });
 
   test("when its secret is that of a variable that is not set: the call rejects", async () => {

@@ -1,6 +1,9 @@
 /** The plugin for Vite: what it compiles, and what it leaves alone. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import agents from "agents/vite";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const { transform } = agents();
 const DECORATED = `
@@ -31,6 +34,17 @@ it("the plugin ignores files without decorators, packages and other kinds of fil
   expect(await transform("export const a: number = 1;", "/app/a.ts")).toBeUndefined();
   expect(await transform(DECORATED, "/app/node_modules/x/a.ts")).toBeUndefined();
   expect(await transform("@media print {}", "/app/a.css")).toBeUndefined();
+});
+
+it("the plugin loads text as dev does, in code of a server", () => {
+  const folder = tempFolder("vite-text");
+  const file = join(folder.path, "schema.sql");
+  writeFileSync(file, "CREATE TABLE `a`");
+  const { load } = agents();
+  expect(load(file, { ssr: true })).toBe('export default "CREATE TABLE `a`";');
+  expect(load(file)).toBeUndefined();
+  for (const other of [`${file}?raw`, file.replace(".sql", ".ts"), join(folder.path, "none.sql")])
+    expect(load(other, { ssr: true })).toBeUndefined();
 });
 
 it("the plugin resolves the reference platform's module, and no other", async () => {

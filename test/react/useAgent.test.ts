@@ -217,6 +217,21 @@ describe.each(HOOKS)("%s", (_name, hook) => {
 });
 
 describe("our hook alone", () => {
+  it.each<[string, object, string]>([
+    ["no agent", { agent: undefined }, '"agent" is missing'],
+    ["no agent and an async query", { agent: "", query: async () => ({}) }, '"agent" is missing'],
+    ["a sub-agent without a name", { sub: [{ agent: "run" }] }, "sub must be a list"],
+    ["a sub-agent that is no list", { sub: { agent: "run", name: "r" } }, "sub must be a list"],
+  ])(
+    "options with %s are an error that says so, and nothing connects",
+    async (_what, wrong, text) => {
+      const page = new Page(useAgent, server.host);
+      const probe = await page.mount(wrong);
+      expect(probe.text).toContain(`failed: useAgent: ${text}`);
+      expect(server.peers).toHaveLength(0);
+      page.close();
+    },
+  );
   let page: Page;
   beforeEach(() => {
     page = new Page(useAgent, server.host);

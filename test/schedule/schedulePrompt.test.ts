@@ -119,6 +119,12 @@ describe("scheduleFrom", () => {
     await pollUntil("both ran", () => log.length === 2);
     expect(log.toSorted()).toEqual(['"feed the cat"', 'default "water the plants"']);
   });
+  test("says what to pass for what no model made for the schema", async () => {
+    for (const wrong of ["in an hour", {}, null, { when: "soon" }])
+      await expect((await reminder()).from(wrong as never)).rejects.toThrow(
+        "scheduleFrom: the result has no `when`",
+      );
+  });
   test("accepts a payload and a time zone", async () => {
     const agent = await reminder();
     const id = await agent.withSettings({

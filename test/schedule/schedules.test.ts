@@ -425,6 +425,13 @@ describe("reading and cancelling schedules", () => {
       await expect(rig.call("a", "find", criteria)).rejects.toThrow(why);
   });
 
+  test("does not find all of them by a criterion that is none", async () => {
+    await plan(10, "tick");
+    await expect(rig.call("a", "find", { callback: "other" })).rejects.toThrow(
+      'getSchedules: unknown option "callback"; the options are id, type, timeRange',
+    );
+  });
+
   test("never runs a cancelled one, and says whether there was one", async () => {
     const { id } = await plan(10, "tick");
     expect(await rig.call("a", "cancel", id)).toBe(true);

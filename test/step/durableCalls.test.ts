@@ -174,6 +174,15 @@ describe("a call with a key", () => {
     },
   );
 
+  it.each([5, "", true, ["k"]])("does not run with the key %j, which is none", async (key) => {
+    const client = await test.connect(Wallet, "a");
+    for (const method of ["pay", "plain"])
+      await expect(client.call(method, [5], { key: key as never })).rejects.toThrow(
+        "the key of a call must be text of 1 to 255 characters",
+      );
+    expect(calls).toEqual([]);
+  });
+
   it("is refused for a method that is not durable", async () => {
     const client = await test.connect(Wallet, "a");
     await expect(client.call("plain", [], { key: "k" })).rejects.toThrow("Method plain is not durable"); // prettier-ignore

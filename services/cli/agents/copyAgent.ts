@@ -78,26 +78,36 @@ export async function copyAgent(
 /** Names in one line; `agents list` has all. */
 const NAMED_MAX = 20;
 
+/** How an agent came to its new place, for the warning. */
+const VERBS = {
+  copied: "Copy",
+  imported: "Import",
+} as const;
+
 /**
  * Names the sub-agents that a copy of an agent has not: each has a journal of its own. The list of
  * them is part of the copy, so that the loss would show only in their state. `atSeq`: the event
- * that was copied last.
+ * that was copied last. The names are those below `original`, by default the agent itself.
  */
 export async function warnOfSubAgents(
   { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
   terminal: Pick<Terminal, "err">,
   id: AgentId,
   atSeq: Sequence,
+  { done, original }: { readonly done: keyof typeof VERBS; readonly original: AgentId } = {
+    done: "copied",
+    original: id,
+  },
 ): Promise<void> {
   const { database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
   try {
     const names = listSubAgents(database).map(({ className, name }) =>
-      addressKey(idOfPath([...agentPath(id), { className, name }])),
+      addressKey(idOfPath([...agentPath(original), { className, name }])),
     );
     if (names.length === 0) return;
     const more = names.length > NAMED_MAX ? `, and ${names.length - NAMED_MAX} more` : "";
     terminal.err(
-      `Not copied with it: ${counted(names.length, "sub-agent")} (${names.slice(0, NAMED_MAX).join(", ")}${more}). Copy each by itself.`,
+      `Not ${done} with it: ${counted(names.length, "sub-agent")} (${names.slice(0, NAMED_MAX).join(", ")}${more}). ${VERBS[done]} each by itself.`,
     );
   } finally {
     database.close();

@@ -9,7 +9,7 @@ import { counted } from "../../../schemas/counted.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { ConnectionsReply, ListedConnection } from "../../../schemas/bus/SocketLists.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { address, resolveClass } from "../agents/findAgent.ts";
+import { address, findAgent, resolveClass } from "../agents/findAgent.ts";
 import { refusedByHost } from "../agents/refusedByHost.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
@@ -24,6 +24,8 @@ interface ConnectionsOptions {
   /** Connections before the first. */
   readonly skip?: number | undefined;
   readonly json?: boolean | undefined;
+  /** Whether an agent that nothing is stored for has to have connections. Default: no. */
+  readonly mustExist?: boolean;
 }
 
 /** As many as a host lists at once. */
@@ -68,18 +70,20 @@ Examples:
     )
     .action((className: string, name: string, given: Given) =>
       withoutSql(context, given, (ports) =>
-        connections(ports, terminal, { ...given, className, name }),
+        connections(ports, terminal, { ...given, className, name, mustExist: true }),
       ),
     );
 }
 
-/** Throws `CliError` for an invalid name, and if the agent's host does not answer. */
+/**
+ * Throws `CliError` for an invalid name, for an agent that does not exist, and if the agent's host
+ * does not answer.
+ */
 export async function connections(
   ports: Pick<ReadPorts, "journal" | "calls" | "leases" | "shards">,
   terminal: Terminal,
-  { className, name, limit = LIMIT_DEFAULT, skip = 0, json }: ConnectionsOptions,
+  { className, name, limit = LIMIT_DEFAULT, skip = 0, json, mustExist = false }: ConnectionsOptions,
 ): Promise<void> {
-  // Nothing is stored for an agent that has only been connected to.
   const id = address(await resolveClass(ports.journal, className), name);
   const call = { kind: "connections", skip, limit } as const;
   const unknown = `The connections of ${addressKey(id)} are not known`;
@@ -93,6 +97,9 @@ export async function connections(
     });
   if (reply.kind !== "result") throw await refusedByHost(ports, id, { what: unknown, reply });
   const found = reply.value as ConnectionsReply;
+  // Nothing is stored for an agent that has only been connected to.
+  if (mustExist && found.total === 0 && found.agent === "hibernated")
+    await findAgent(ports.journal, className, name);
   if (json) return terminal.out(JSON.stringify(found));
   for (const connection of found.connections) terminal.out(oneLine(line(connection)));
   const { agent, total } = found;

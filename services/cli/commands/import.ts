@@ -28,6 +28,7 @@ import { CorruptFrame, isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { readLines } from "../agents/readLines.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import { warnOfSubAgents } from "../agents/copyAgent.ts";
 import { address } from "../agents/findAgent.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
@@ -100,6 +101,7 @@ async function importAgent(
     terminal.out(
       `${addressKey(id)} was imported: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
+  if (lives) await warnOfSubAgents(ports, terminal, id, last, { done: "imported", original: from });
 }
 
 interface CheckedFile {

@@ -97,8 +97,9 @@ export function addQuery(program: Command, context: CommandContext): void {
 Each class is a table with the class's name; the table "agents" has the agents of all classes, with
 a column class. A row is an agent:
   name, seq and time (of its last event), errors (number of failed turns), error (of the last turn),
-  fault (a damaged event), due (next schedule), size (bytes of database and state),
-  schedules and state (JSON: state->>'plan', json_each(schedules))
+  fault (a damaged event), due (next schedule), pages (of its database, of 4,096 bytes each),
+  size (bytes of database and state), schedules and state (JSON: state->>'plan',
+  json_each(schedules))
 
 --json prints an array of rows, objects by column; blobs are base64.
 
