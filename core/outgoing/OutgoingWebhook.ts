@@ -8,7 +8,7 @@
  *    again.
  */
 import { checkOptions } from "../errors/checkOptions.ts";
-import { writtenJson } from "../journal/jsonText.ts";
+import { jsonText } from "../journal/jsonText.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import { toHex } from "../../schemas/toHex.ts";
 import * as Data from "effect/Data";
@@ -87,7 +87,7 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
   const url = parseUrl(call.url);
   const refusal = allowPrivate ? undefined : outgoing.refusal(url);
   if (refusal !== undefined) throw new OutgoingWebhookRefused({ message: refusal });
-  const body = writtenJson(call.body, "sendWebhook: the body");
+  const body = jsonText(call.body, "sendWebhook: the body");
   if (body === undefined)
     throw new TypeError(`sendWebhook: the body must be JSON, not ${typeof call.body}`);
   const headers: Record<string, string> = {};

@@ -51,6 +51,9 @@ class SenderAgent extends Agent<Env> {
   sendSigned(url: string, content: unknown) {
     return this.sendWebhook(url, content, { secret: this.env.SIGNING_KEY });
   }
+  async sendLost(url: string) {
+    return this.sendWebhook(url, { tags: new Set(["a"]) });
+  }
   async sendWithoutSecret(url: string) {
     return this.sendWebhook(url, 1, { secret: undefined as unknown as string });
   }
@@ -283,6 +286,13 @@ describe("a webhook is never sent", () => {
     ],
   ])("when %s: the call rejects", async (_what, url, options, message) => {
     await expect((await sender("rejecting")).send(url, 1, options)).rejects.toThrow(message);
+  });
+
+  test("when JSON would lose a part of its body: the call rejects", async () => {
+    const agent = await sender("lost");
+    await expect(agent.sendLost("http://a.test/")).rejects.toThrow(
+      "sendWebhook: the body: .tags is a Set, which JSON can't represent",
+    );
   });
 
   test("when its secret is that of a variable that is not set: the call rejects", async () => {
