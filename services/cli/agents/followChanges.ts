@@ -14,12 +14,13 @@ import {
   encodePosition,
   type ChangePosition,
 } from "../../../core/changes/ChangePosition.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import type { HistoryLine } from "../../../core/journal/historyLines.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
@@ -129,7 +130,7 @@ class Printer {
   /** True once no more lines are wanted. */
   async print(change: Change): Promise<boolean> {
     const { id, event, before, after } = change;
-    const { head } = decodeEvent(event.data);
+    const { head } = decodeStored(event, addressKey(id));
     this.noteGap(change, head.after ?? 0);
     const lines = await this.states.tell(id, event);
     for (const [turn, line] of lines.entries()) {
