@@ -47,7 +47,8 @@ interface FollowOptions {
 
 /**
  * Resolves at a signal or after `limit` lines. Throws `CliError` for a position of another
- * installation, for a damaged event, and if the archive is unreachable.
+ * installation, for a damaged event, if the archive is unreachable, and if history is trimmed while
+ * it is read; each says where to continue.
  */
 export async function followChanges(
   ports: ReadPorts,
@@ -167,10 +168,11 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
   const known =
     error instanceof CorruptFrame ||
     error instanceof UnknownVersion ||
-    error instanceof ArchiveUnavailable;
+    error instanceof ArchiveUnavailable ||
+    error instanceof HistoryTrimmed;
   return known
     ? failed(
-        `${error.message}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
+        `${error.message.replace(/\.$/, "")}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
       )
     : error;
 }
