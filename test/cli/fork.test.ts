@@ -2,6 +2,7 @@
  * `agents fork`, as people run it: a second agent of a point in one's history, which goes its own
  * way.
  */
+import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
@@ -45,14 +46,20 @@ test("--fetch-classes platform leaves the platform's own classes in place", asyn
   expect(await call("looks", "hasPlatformClasses")).toBe(true);
 });
 
-test("a fork and an export name the sub-agents that they do not copy", async () => {
+test("a fork, an export and an import name the sub-agents that they do not copy", async () => {
   await call("parent", "note", "one");
   const before = await seqNow("parent");
   await call("parent", "adopt", "k1");
   await call("parent", "adopt", "k2");
   const named =
     "Not copied with it: 2 sub-agents (Kid//Keeper/parent/k1, Kid//Keeper/parent/k2). Copy each by itself.\n";
-  expect((await agents("export", "keeper", "parent")).err).toContain(named);
+  const exported = await agents("export", "keeper", "parent");
+  expect(exported.err).toContain(named);
+  const file = installation.pathOf("parent.jsonl");
+  writeFileSync(file, exported.out);
+  expect((await agents("import", file, "--as", "imported")).err).toBe(
+    named.replaceAll("/parent/", "/imported/"),
+  );
   expect((await agents("fork", "keeper", "parent", "parent2")).err).toBe(named);
   const early = await agents("fork", "keeper", "parent", "parent3", "--at", String(before));
   expect(early).toMatchObject({ code: 0, err: "" });

@@ -29,6 +29,7 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { readLines } from "../agents/readLines.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address } from "../agents/findAgent.ts";
+import { tellLeftBehind } from "../agents/leftBehind.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -100,6 +101,7 @@ async function importAgent(
     terminal.out(
       `${addressKey(id)} was imported: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
+  await tellLeftBehind(ports, terminal, { id, atSeq: last, isCopy: true });
 }
 
 interface CheckedFile {
