@@ -70,7 +70,11 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         }
         const reply = message.reply === "" ? undefined : message.reply;
         if (reply !== undefined && !subjects.isAnswerAddress(reply))
-          return connection.log("warn", FOREIGN_REPLY, { subject, reply });
+          return connection.log("warn", "a request was dropped", {
+            why: FOREIGN_REPLY,
+            subject,
+            reply,
+          });
         // An offer comes before the answer to the request that it names.
         if (alone && reply !== undefined)
           rest.batcher.countSeparate(subject, reply, separateRequests);

@@ -241,13 +241,10 @@ export class RequestBatcher {
     if (data.length === 0) return;
     const { connection, subjects } = this.nats;
     if (!subjects.isAnswerAddress(reply))
-      return connection.log(
-        "warn",
-        "a batch of requests was dropped: nobody receives answers there",
-        {
-          reply,
-        },
-      );
+      return connection.log("warn", "a batch of requests was dropped", {
+        why: "nobody receives answers there",
+        reply,
+      });
     const peer = this.peer(addressOf(reply));
     if (!readBatch(plain(data), (entry) => this.take(peer, entry)))
       connection.log("warn", "a batch of requests could not be decoded to its end", {
