@@ -23,12 +23,14 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { tellLeftBehind } from "../agents/leftBehind.ts";
+import { inPart } from "../agents/newJournal.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readName } from "../options/argumentParsers.ts";
 import { at as atOption, describePoint, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
+import { endedBySignal } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 interface ForkOptions {
@@ -67,7 +69,9 @@ Examples:
     .action((className: string, name: string, newName: string, given: Given) => {
       if (name === newName) throw usage(SAME_NAME);
       return withPorts(context, given, (ports) =>
-        fork(ports, terminal, joins.time, { ...given, className, name, newName }),
+        endedBySignal(joins.time, inPart(`${className}/${newName}`), () =>
+          fork(ports, terminal, joins.time, { ...given, className, name, newName }),
+        ),
       );
     });
 }
