@@ -5,7 +5,7 @@
  * For `agents history` and the console.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeStored } from "../journal/decodeStored.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import { matchesTurn, type HistoryFilter } from "./historyFilter.ts";
 
@@ -26,7 +26,7 @@ const WIDER_MAX = 16;
 /**
  * The sequence of the event with the first of the last `limit` matching turns; `fromSeq` if the
  * search reaches it. The filter may not ask for what only `WholeCauses` knows, nor for a text.
- * Rejects as `Journal.read` and `decodeEvent`.
+ * Rejects as `Journal.read` and `decodeStored`.
  */
 export async function startOfLast(
   id: AgentId,
@@ -40,8 +40,9 @@ export async function startOfLast(
     /** The event of each matching turn. */
     const seqs: number[] = [];
     const range = { fromSeq: start as Sequence, toSeq: toSeq as Sequence };
-    for await (const { seq, data } of journal.read(id, range)) {
-      const { head } = decodeEvent(data);
+    for await (const stored of journal.read(id, range)) {
+      const { seq } = stored;
+      const { head } = decodeStored(stored);
       const turns = head.turns.length === 0 ? [undefined] : head.turns;
       for (const turn of turns) if (matchesTurn(head, turn, turn?.cause, filter)) seqs.push(seq);
     }

@@ -14,6 +14,7 @@ import { defined } from "../collections/defined.ts";
 import { fromBase64 } from "../../schemas/base64.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import { readOn } from "../journal/Beginnings.ts";
+import { endsLife } from "../journal/endLife.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { PastEvent, PastInput } from "./Rerun.ts";
 import type { AgentId } from "../../schemas/Address.ts";
@@ -82,7 +83,7 @@ export async function* pastWebhooks(
         begun.set(seq, { before, snapshot });
       }
       replayEvent(image, database, seq, stored);
-      event = head.kind === "destroyed" ? undefined : data;
+      event = endsLife(head) ? undefined : data;
       const end = wanted.get(seq);
       if (end === undefined) continue;
       const { before, snapshot } = begun.get(end.from)!;
@@ -118,7 +119,7 @@ async function eventAt(
 ): Promise<Uint8Array | undefined> {
   if (seq === 0) return undefined;
   for await (const { data } of journal.read(id, { fromSeq: seq, toSeq: seq }))
-    return decodeEvent(data).head.kind === "destroyed" ? undefined : data;
+    return endsLife(decodeEvent(data).head) ? undefined : data;
   // It was trimmed. Its changes are in the snapshot, so an event without changes replaces it.
   const agent = [id.class, id.name] as const;
   return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore

@@ -15,6 +15,7 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { baseFor, type Base } from "./baseFor.ts";
+import { decodeStored } from "./decodeStored.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
@@ -75,9 +76,9 @@ export async function* readFromBase(
 }
 
 /** Decodes at the first call only: this file and its reader both need the content. */
-function decodedOnce({ data }: StoredEvent): () => JournalEvent {
+function decodedOnce(stored: StoredEvent): () => JournalEvent {
   let decoded: JournalEvent | undefined;
-  return () => (decoded ??= decodeEvent(data));
+  return () => (decoded ??= decodeStored(stored));
 }
 
 /**
@@ -161,7 +162,7 @@ export async function* readOn(
   let last = seq;
   const range = { fromSeq: (seq + 1) as Sequence, toSeq: toSeq as Sequence };
   for await (const stored of journal.read(id, range)) {
-    const event = decodeEvent(stored.data);
+    const event = decodeStored(stored);
     const { after = last } = event.head;
     const removed = after === last ? undefined : await removedSince(id, stored.seq, journal);
     if (removed !== undefined) throw removed;

@@ -5,6 +5,7 @@
  */
 import { defined } from "../collections/defined.ts";
 import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
+import { endsLife } from "./endLife.ts";
 import { applyState } from "./stateChange.ts";
 
 /** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed` (by no turn). */
@@ -109,7 +110,8 @@ function lineOf(
   },
 ): HistoryLine {
   // Fields of the event itself, not of one turn, are in the line of its last turn.
-  const { schedules, queue, kind } = isLast ? head : {};
+  const { schedules, queue } = isLast ? head : {};
+  const isEnd = isLast && endsLife(head);
   const { cause, sql, done, begun, dead, ...rest }: Partial<TurnRecord> = turn ?? {};
   const { error, steps, again, undone, restored } = rest;
   return {
@@ -135,7 +137,7 @@ function lineOf(
       undone,
       restored,
     }),
-    ...(kind === "destroyed" && turn !== undefined && { destroyed: true as const }),
+    ...(isEnd && turn !== undefined && { destroyed: true as const }),
     host: head.host,
     epoch: head.epoch,
   };

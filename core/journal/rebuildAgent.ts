@@ -25,6 +25,7 @@ import type { SnapshotsShape } from "./Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
 import type { Base } from "./baseFor.ts";
+import { decodeStored } from "./decodeStored.ts";
 import { findBase, removedSince, trimmedBefore } from "./Beginnings.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 
@@ -237,7 +238,7 @@ async function replayTail(
   },
 ): Promise<Replayed | Gap> {
   if (last !== undefined && isNext(image, last)) {
-    const event = decodeEvent(last.data);
+    const event = decodeStored(last);
     replayEvent(image, database, last.seq, event);
     return { events: 1, bytes: last.data.length, host: event.head.host };
   }
@@ -250,7 +251,7 @@ async function replayTail(
     ...(toSeq === undefined ? {} : { toSeq: toSeq as Sequence }),
   };
   for await (const stored of journal.read(image.id, range)) {
-    const event = decodeEvent(stored.data);
+    const event = decodeStored(stored);
     const { after, time } = event.head;
     if (after !== undefined && after > image.seq) return { seq: stored.seq, after, timeMs: time };
     if (atTimeMs !== undefined && time > atTimeMs) break;

@@ -8,6 +8,7 @@ import { isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { baseFor } from "../journal/baseFor.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
+import { decodeStored } from "../journal/decodeStored.ts";
 import { rebuildAgent, type Rebuilt, type RebuildSources } from "../journal/rebuildAgent.ts";
 import { afterChange, afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
 import type { KnownEntry } from "./KnownChanges.ts";
@@ -33,7 +34,7 @@ export function rowAfter(
     if (change.after <= row.seq) return afterChange(row, change);
   } else
     try {
-      const { head } = decodeEvent(entry.data);
+      const { head } = decodeStored(entry);
       const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
       if (follows) return afterEvent(row, entry.seq, head);
       change = changeOf(entry.seq, head, undefined);

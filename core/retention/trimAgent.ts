@@ -28,6 +28,7 @@ import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
 import { AgentImage } from "../journal/AgentImage.ts";
 import { removedSince } from "../journal/Beginnings.ts";
 import { baseFor, equal, settledBase, type Base } from "../journal/baseFor.ts";
+import { decodeStored } from "../journal/decodeStored.ts";
 import { bareEnd } from "../journal/endLife.ts";
 import { OpenParts } from "../journal/OpenParts.ts";
 import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
@@ -209,8 +210,9 @@ async function findCut(
   let events = 0;
   let bytes = 0;
   let cut: Cut | undefined;
-  for await (const { seq, storedMs, data } of journal.read(image.id, rangeAfter(image, last.seq))) {
-    const { head } = decodeEvent(data);
+  for await (const stored of journal.read(image.id, rangeAfter(image, last.seq))) {
+    const { seq, storedMs, data } = stored;
+    const { head } = decodeStored(stored);
     const place = { storedMs, eventsBefore: events, bytesBefore: bytes };
     const goes = seq < last.seq && mayGo(limits, size, place, nowMs);
     const isFull = events >= TRIM_EVENTS_MAX || bytes >= TRIM_BYTES_MAX;
@@ -236,8 +238,8 @@ async function replayTo(
 ): Promise<ReadonlyArray<StoredEvent>> {
   const going: StoredEvent[] = [];
   for await (const stored of journal.read(image.id, rangeAfter(image, keepFrom))) {
-    const { seq, data } = stored;
-    const event = decodeEvent(data);
+    const { seq } = stored;
+    const event = decodeStored(stored);
     if (seq >= keepFrom) {
       checkNothingIsMissing(image, seq, event.head.after);
       return going;

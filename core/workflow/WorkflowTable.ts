@@ -236,6 +236,18 @@ export class WorkflowTable {
   }
 }
 
+/** The instances that an agent's database tracks and that had not ended by their last report. */
+export function listUnended(
+  database: Parameters<typeof tableExists>[0],
+): ReadonlyArray<Pick<WorkflowInfo, "workflowId" | "workflowName">> {
+  if (!tableExists(database, WORKFLOWS_TABLE)) return [];
+  const sql = `SELECT workflow_id, workflow_name, status FROM ${WORKFLOWS_TABLE} ORDER BY rowid`;
+  return database
+    .query(sql, [])
+    .rows.filter(([, , status]) => !ENDED.has(String(status)))
+    .map(([id, name]) => ({ workflowId: String(id), workflowName: String(name) }));
+}
+
 function toInfo(row: ReadonlyArray<SqlValue>): WorkflowInfo {
   const date = (seconds: SqlValue | undefined): Date => new Date(Number(seconds) * MS_PER_SECOND);
   return {

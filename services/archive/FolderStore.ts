@@ -4,8 +4,8 @@
  *
  * 1. An object is written under a temporary name, flushed to disk, renamed, and its folder flushed.
  *    A process that ends in between leaves a temporary file, which no reader takes for an object.
- * 2. The folder itself is never created: if a disk is not mounted, history would be written beside
- *    it.
+ * 2. The folder itself is never created, and a missing one is not an empty one: if a disk is not
+ *    mounted, history would be written beside it, and what it has would seem to be gone.
  * 3. Only the owner can read the files: they contain what agents received.
  * 4. An error says what to do about it.
  */
@@ -111,8 +111,9 @@ export class FolderStore implements ArchiveStore {
         await file.close();
       }
     } catch (error) {
-      if (codeOf(error) === "ENOENT") return undefined;
-      throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
+      await stat(this.root); // rule 2
+      return undefined;
     }
   }
 
@@ -120,8 +121,9 @@ export class FolderStore implements ArchiveStore {
     try {
       return await readdir(join(this.root, prefix), { withFileTypes: true });
     } catch (error) {
-      if (codeOf(error) === "ENOENT") return [];
-      throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
+      await stat(this.root); // rule 2
+      return [];
     }
   }
 

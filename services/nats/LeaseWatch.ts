@@ -15,11 +15,13 @@
  *    The stream's time is that of the round's messages: a listed lease is as old as its message. In
  *    a bucket where nobody renews, time stands still until the next claim or renewal there.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { LeaseBucket } from "./layout/leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
 import type { NatsShape } from "./client/Nats.ts";
+import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
@@ -30,6 +32,11 @@ const HEARTBEAT_MS = 1_000;
 const SILENCE_MAX_MS = 3_000;
 /** In a heartbeat: the number of the last message that the consumer has sent. */
 const LAST_SENT = "Nats-Last-Consumer";
+/**
+ * Pause after a refusal of the login. A command gives up its watch before (`watchCalls`), so that
+ * it is refused once.
+ */
+const REFUSED_MS = 2_000;
 /** The server removes a dead watcher's consumer after this time. */
 const ABANDONED_MS = 60_000;
 
@@ -80,6 +87,9 @@ export class LeaseWatch {
         this.nats.connection.log("warn", "the watch of leases was restarted", {
           error: String(error),
         });
+        // Only a reload of the server's permissions changes that.
+        if (error instanceof NotPermitted)
+          await delay(REFUSED_MS, undefined, { signal: this.signal }).catch(() => undefined);
       }
       if (!this.signal.aborted) await retryPause(this.nats.connection, attempt, this.signal);
     }

@@ -17,18 +17,20 @@ import * as Layer from "effect/Layer";
 import type { Msg } from "@nats-io/nats-core";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { InProcessListeners } from "./InProcessListeners.ts";
-import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { payloadBytesMax } from "./client/NatsConnection.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, notPermitted, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
 import { subscribe } from "./client/subscribe.ts";
 
-const FOREIGN_REPLY = "a request was dropped: it wants its answer where nobody receives answers";
+/** Constant, so that a sender of many is one line and a count (`RepeatedLines`). */
+const FOREIGN_REPLY = "it wants its answer where nobody receives answers";
 
 export function makeNatsBus(nats: NatsShape): BusShape {
   const { connection, subjects, answers, callers } = nats;
   const { client } = connection;
-  const bytesMax = payloadBytesMax(connection);
   const checkSize = (subject: string, data: Uint8Array): void => {
+    const bytesMax = payloadBytesMax(connection);
     if (data.length > bytesMax)
       throw new RangeError(
         `${data.length} bytes to ${subject}: the broker's limit is ${bytesMax} bytes a message`,
@@ -48,7 +50,9 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     client.publish(subject, data, reply === undefined ? {} : { reply });
   };
   return {
-    payloadBytesMax: bytesMax,
+    get payloadBytesMax() {
+      return payloadBytesMax(connection);
+    },
     connected: connection.connected,
     onReconnected: (f) => connection.onChange((up) => up && f()),
     publish,
@@ -66,7 +70,11 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         }
         const reply = message.reply === "" ? undefined : message.reply;
         if (reply !== undefined && !subjects.isAnswerAddress(reply))
-          return connection.log("warn", FOREIGN_REPLY, { subject, reply });
+          return connection.log("warn", "a request was dropped", {
+            why: FOREIGN_REPLY,
+            subject,
+            reply,
+          });
         // An offer comes before the answer to the request that it names.
         if (alone && reply !== undefined)
           rest.batcher.countSeparate(subject, reply, separateRequests);

@@ -39,13 +39,17 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       const shard = shardOf(id, nats.shards);
       const subject = subjects.inbox(shard, id);
       const publisher = nats.inboxPublishers[subjects.groupOfShard(shard)]!;
-      if (data.length <= nats.messageBytesMax)
-        return publish(nats, publisher, { subject, data, signal });
+      if (data.length <= nats.messageBytesMax) {
+        const result = await publish(nats, publisher, { subject, data, signal });
+        if (result !== TOO_LARGE) return result;
+      }
       const { check, frame } = newClaimCheck("inbox", id, data);
       for (let attempt = 0; ; attempt++) {
         try {
           await blobs.put(check.blob, data);
-          return await publish(nats, publisher, { subject, data: frame, signal });
+          const result = await publish(nats, publisher, { subject, data: frame, signal });
+          if (result !== TOO_LARGE) return result;
+          return { _tag: "Unavailable", message: "the server's max_payload is too low" };
         } catch (error) {
           const isFinal = error instanceof NotPermitted;
           if (!isFinal) await retryPause(nats.connection, attempt, signal);
@@ -110,11 +114,14 @@ interface Publication {
   readonly signal: AbortSignal;
 }
 
+/** The server's limit is lower than it was: a claim check takes the input's place. */
+const TOO_LARGE = Symbol("too large");
+
 async function publish(
   nats: NatsShape,
   publisher: StreamPublisher,
   { subject, data, signal }: Publication,
-): Promise<PublishResult> {
+): Promise<PublishResult | typeof TOO_LARGE> {
   let message = "not tried";
   for (let attempt = 0; !signal.aborted; attempt++) {
     const outcome = await publisher.publish(subject, data, { signal });
@@ -122,6 +129,7 @@ async function publish(
     // An ambiguous input may be stored twice. The host recognises it by its key, as any repeated
     // webhook.
     message = outcome.message;
+    if (outcome._tag === "TooLarge") return TOO_LARGE;
     if (outcome._tag === "Denied") break;
     await retryPause(nats.connection, attempt, signal);
   }

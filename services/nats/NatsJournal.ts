@@ -52,7 +52,7 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
   return {
     append: (id, data, options) =>
       data.length <= nats.messageBytesMax
-        ? append(nats, id, data, options)
+        ? append(nats, blobs, id, data, options)
         : appendLarge(nats, blobs, id, data, options),
     read: (id, range) => read(nats, blobs, id, range),
     last: async (id) => {
@@ -98,13 +98,16 @@ interface AppendOptions {
 /** Nearly every append is stored by the first attempt, which is a plain publish. */
 function append(
   nats: NatsShape,
+  blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
   options: AppendOptions,
 ): Promise<AppendResult> {
   if (options.signal.aborted) return Promise.resolve({ _tag: "Unknown", message: "not tried" });
   return tryAppend(nats, id, data, options).then((outcome) =>
-    outcome._tag === "Stored" ? outcome : appendAgain(nats, id, data, options, outcome),
+    outcome._tag === "Stored"
+      ? outcome
+      : appendAgain(nats, blobs, id, data, { ...options, first: outcome }),
   );
 }
 
@@ -124,14 +127,15 @@ function tryAppend(
  */
 async function appendAgain(
   nats: NatsShape,
+  blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  options: AppendOptions,
-  first: Exclude<PublishOutcome, { _tag: "Stored" }>,
+  { first, ...options }: AppendOptions & { readonly first: Exclude<PublishOutcome, { _tag: "Stored" }> }, // prettier-ignore
 ): Promise<AppendResult> {
   const { expectedSeq, signal } = options;
   let last = first;
   for (let attempt = 0; ; attempt++) {
+    if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, options);
     if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
@@ -239,7 +243,7 @@ async function appendLarge(
       if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: messageOf(error) };
     }
   }
-  const result = await append(nats, id, frame, options);
+  const result = await append(nats, blobs, id, frame, options);
   // A blob that remains when this fails only takes up space.
   if (result._tag === "Conflict") await blobs.remove(check.blob).catch(() => undefined);
   return result;

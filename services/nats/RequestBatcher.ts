@@ -23,7 +23,8 @@
 import type { Msg } from "@nats-io/nats-core";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
 import { numberOf, numberText } from "../../core/collections/NumberedTable.ts";
-import { payloadBytesMax, type NatsShape } from "./client/Nats.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { payloadBytesMax } from "./client/NatsConnection.ts";
 import { encodeBatch, entryBytesMax, Kind, readBatch, type Entry } from "./layout/batchEntries.ts";
 import {
   BATCH_TOKEN,
@@ -78,7 +79,6 @@ export type SeparateRequests = Map<string, { count: number; offeredMs: number }>
 export class RequestBatcher {
   private readonly nats: Pick<NatsShape, "connection" | "subjects" | "answers">;
   private readonly findListener: FindListener;
-  private readonly bytesMax: number;
   private readonly peers = new Map<string, Peer>();
   /** The known listeners that accept batches, by pattern. */
   private readonly routes = new SubjectTable<Route>();
@@ -91,7 +91,6 @@ export class RequestBatcher {
     const { connection, answers } = nats;
     this.nats = nats;
     this.findListener = findListener;
-    this.bytesMax = Math.min(BATCH_BYTES_MAX, payloadBytesMax(connection));
     this.wake = connection.writes.before(() => this.flush());
     answers.onBatch = (message) => this.receive(message);
     connection.onChange((up) => {
@@ -242,18 +241,19 @@ export class RequestBatcher {
     if (data.length === 0) return;
     const { connection, subjects } = this.nats;
     if (!subjects.isAnswerAddress(reply))
-      return connection.log(
-        "warn",
-        "a batch of requests was dropped: nobody receives answers there",
-        {
-          reply,
-        },
-      );
+      return connection.log("warn", "a batch of requests was dropped", {
+        why: "nobody receives answers there",
+        reply,
+      });
     const peer = this.peer(addressOf(reply));
     if (!readBatch(plain(data), (entry) => this.take(peer, entry)))
       connection.log("warn", "a batch of requests could not be decoded to its end", {
         from: reply,
       });
+  }
+
+  private get bytesMax(): number {
+    return Math.min(BATCH_BYTES_MAX, payloadBytesMax(this.nats.connection));
   }
 
   private peer(address: string): Peer {

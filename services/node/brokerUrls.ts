@@ -8,7 +8,7 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 const COMMA =
   "one of the broker's URLs (--nats, NATS_URL) can't be read: write a comma in a user name or password as %2C, and nats:// before each server";
 const INVALID =
-  "one of the broker's URLs (--nats, NATS_URL) is invalid: write nats://user:password@host:port, with / @ : and , of the user name and password as %2F %40 %3A and %2C";
+  "one of the broker's URLs (--nats, NATS_URL) is invalid: write nats://user:password@host:port, with % / @ : and , of the user name and password as %25 %2F %40 %3A and %2C";
 
 /** Throws `BrokerUnavailable` for one that can't be read. */
 export function brokerUrls(given: string | ReadonlyArray<string>): ReadonlyArray<URL> {
@@ -20,7 +20,19 @@ export function brokerUrls(given: string | ReadonlyArray<string>): ReadonlyArray
   });
   return parts.map((part) => {
     const url = part.includes("://") ? part : `nats://${part}`;
-    if (!URL.canParse(url)) throw new BrokerUnavailable({ message: INVALID });
+    if (!isReadable(url)) throw new BrokerUnavailable({ message: INVALID });
     return new URL(url);
   });
+}
+
+/** Whether its user name and password can be decoded, too. */
+function isReadable(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { username, password } = new URL(url);
+  try {
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false;
+  }
 }

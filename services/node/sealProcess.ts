@@ -7,9 +7,12 @@
  * 2. `sealProcess` seals for as long as the process lives, and before a module's code is loaded.
  *    `sealedWhile` seals for one run of agents' code.
  * 3. Webhooks that agents send are logged and count as sent, and so is mail (`unsentMail`).
+ * 4. Code of a run that ends the process (`process.exit()`) gets an error in its place: the command
+ *    has to say what came out, and its exit code is its own.
  *
  * Programs, worker threads and native code that an agent starts are not held back.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { Socket as DatagramSocket } from "node:dgram";
 import { Socket } from "node:net";
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
@@ -56,11 +59,38 @@ export function sealProcess(broker: Promise<string>): void {
 export async function sealedWhile<A>(broker: string, f: () => Promise<A>): Promise<A> {
   const allowed = hostsOf(broker);
   const open = holdBack((to) => allowed.has(to), "a run in memory sends nothing");
+  const letEnd = keepAlive();
   try {
-    return await f();
+    return await inRun.run(true, f);
   } finally {
+    letEnd();
     open();
   }
+}
+
+/** Set in the code of a run, and in what it starts. */
+const inRun = new AsyncLocalStorage<true>();
+
+/** Rule 4. */
+class EndsProcess extends Error {
+  override readonly name = "EndsProcess";
+  constructor(how: string) {
+    super(`${how} was called, which ends the process of a host`);
+  }
+}
+
+/** Rule 4, until the returned function is called. */
+function keepAlive(): () => void {
+  const { exit, abort } = process;
+  process.exit = (code) => {
+    if (inRun.getStore() === true) throw new EndsProcess("process.exit()");
+    return exit.call(process, code);
+  };
+  process.abort = () => {
+    if (inRun.getStore() === true) throw new EndsProcess("process.abort()");
+    return abort.call(process);
+  };
+  return () => Object.assign(process, { exit, abort });
 }
 
 const hostsOf = (urls: string): ReadonlySet<string> =>

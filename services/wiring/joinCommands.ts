@@ -77,19 +77,30 @@ export function commandJoins({
  * what the machine is short of; the stack of a defect.
  */
 export function explain(error: unknown): string {
-  if (error instanceof Error && "_tag" in error)
-    // By its tag: the port is not imported for a message.
-    return error._tag === "BrokerUnavailable"
-      ? `The broker can't be reached: ${error.message}`
-      : error.message;
+  // By their fields: the ports are not imported for a message.
+  if (error instanceof Error && "_tag" in error) {
+    if (error._tag !== "BrokerUnavailable") return error.message;
+    return "isRefusal" in error
+      ? `The broker refuses it: ${error.message}. Is it the login for this command (deploy/nats/permissions.conf)?`
+      : `The broker can't be reached: ${error.message}`;
+  }
   if (!(error instanceof Error)) return String(error);
-  const { code = "", path } = error as NodeJS.ErrnoException;
-  const remedy = REMEDIES[code] ?? (path === undefined ? undefined : PATH_REMEDY);
+  const { code = "", path, syscall } = error as NodeJS.ErrnoException;
+  const isNoParent = code === "ENOENT" && syscall === "mkdir";
+  const ofPath = isNoParent ? READ_ONLY_REMEDY : PATH_REMEDY;
+  const remedy = REMEDIES[code] ?? (path === undefined ? undefined : ofPath);
   return remedy === undefined ? (error.stack ?? String(error)) : `${error.message}. ${remedy}`;
 }
 
 /** For a file or folder that can't be used: its path is in the message. */
 const PATH_REMEDY = "Use another path, or change what is there";
+
+/**
+ * For a folder that is created with all above it: Node reports a file system that can't be written
+ * as a missing folder.
+ */
+const READ_ONLY_REMEDY =
+  "The file system may be read-only: use another path, or mount it so that it can be written";
 
 /** For what the machine is short of: a stack would only say who asked for it last. */
 const REMEDIES: Readonly<Record<string, string>> = {

@@ -255,7 +255,9 @@ describe("a workflow", () => {
     for (const yes of [true, false])
       await expect(
         desk().answer("w1", yes, undefined, "bob", { aproval: "refund" }),
-      ).rejects.toThrow('rejectWorkflow: unknown option "aproval"; the options are approval, by');
+      ).rejects.toThrow(
+        `${yes ? "approve" : "reject"}Workflow: unknown option "aproval"; the options are approval, by`,
+      );
     await desk().answer("w1", true); // what waits has a name
     await soon();
     expect(office.log).toEqual([]);

@@ -7,8 +7,10 @@ import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";
+import { NotPermitted } from "../../services/nats/client/ReplyInbox.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
 import { explain } from "../../services/wiring/joinCommands.ts";
 import { CliFixture } from "./fixture.ts";
@@ -104,6 +106,25 @@ describe("a failed command", () => {
     expect(tried).toBe(
       `EEXIST: file already exists, mkdir '${file}'. Use another path, or change what is there`,
     );
+  });
+
+  it("says that a file system may be read-only where Node names a missing folder", () => {
+    const path = "/mnt/backups/new";
+    const tried = Object.assign(
+      new Error(`ENOENT: no such file or directory, mkdir '${path}'`),
+      { code: "ENOENT", syscall: "mkdir", path },
+    ); // prettier-ignore
+    expect(explain(tried)).toMatch(
+      /^ENOENT: .*'\. The file system may be read-only: use another path/,
+    );
+  });
+
+  it("tells a broker that refuses the login from one that can't be reached", () => {
+    const message = "the login may not use $JS.API.STREAM.MSG.DELETE.agents_DEAD";
+    expect(explain(new NotPermitted({ message }))).toBe(
+      `The broker refuses it: ${message}. Is it the login for this command (deploy/nats/permissions.conf)?`,
+    );
+    expect(explain(new BrokerUnavailable({ message: "x" }))).toBe("The broker can't be reached: x");
   });
 
   it("names the option of an unreadable login file, instead of an unreachable broker", async () => {

@@ -3,8 +3,8 @@
  * lacks: the broker refuses it without an answer.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { top } from "../../services/cli/commands/top.ts";
 import { openReader, provisionTarget } from "../../services/wiring/joinReader.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -97,4 +97,23 @@ describe("with the reader's login", () => {
       /^No host has answered: .* the login may not use agents\.control\./,
     );
   });
+});
+
+test("an operator's call that takes long may watch whether its host is lost", async () => {
+  const operator = await openReader(target("operator"), { sql: false });
+  const stop = new AbortController();
+  try {
+    const watching = (operator.leases as unknown as LeasesShape).watch(
+      () => undefined,
+      stop.signal,
+    );
+    await Promise.race([watching, new Promise((resolve) => setTimeout(resolve, AT_ONCE_MS))]);
+    const consumers = await (await nats.connect("operator")).request(
+      "$JS.API.STREAM.INFO.KV_agents_LEASES", "", { timeout: GIVEN_UP_MS },
+    ); // prettier-ignore
+    expect(consumers.json()).toMatchObject({ state: { consumer_count: 1 } });
+  } finally {
+    stop.abort();
+    await operator.close();
+  }
 });

@@ -19,6 +19,7 @@ function make(streams?: number) {
         out.push({ what, end });
       }),
     send: () => void parts++,
+    fits: () => true,
   } as unknown as AckPublisher;
   const group = new GroupPublisher(publisher, { on: true }, streams);
   let given = 0;

@@ -5,6 +5,7 @@
 import { headers, type Msg } from "@nats-io/nats-core";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
+import { NotPermitted } from "../../services/nats/client/ReplyInbox.ts";
 import { LeaseWatch } from "../../services/nats/LeaseWatch.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
 import { NANOS_PER_MS } from "../../services/nats/layout/streamConfigs.ts";
@@ -205,4 +206,30 @@ test("a message that no later one follows is missed by the next heartbeat", asyn
   expect(rounds()).toBe(1);
   beat(2);
   await pollUntil("another round", () => rounds() === 2);
+});
+
+test("a login that may not watch is refused once in the time for which a command waits", async () => {
+  let asked = 0;
+  const nats = {
+    leaseTtlMs: TTL_MS,
+    connection: {
+      newInbox: () => "inbox",
+      connected: () => true,
+      onChange: () => () => undefined,
+      log: () => undefined,
+      client: { subscribe: () => ({ unsubscribe: () => undefined }) },
+    },
+    api: {
+      call: () => {
+        asked++;
+        return Promise.reject(new NotPermitted({ message: "not permitted" }));
+      },
+    },
+  } as object as NatsShape;
+  const started = new LeaseWatch(nats, BUCKET, () => undefined, over.signal).start();
+  // As `watchCalls` does.
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  over.abort();
+  await started;
+  expect(asked).toBe(1);
 });

@@ -3,7 +3,7 @@
  * is, and is found and erased by its indexes.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
@@ -412,6 +412,40 @@ describe("the archive in a folder", () => {
       /EACCES.*Let the user of this process write to/,
     );
     chmodSync(folder.path, 0o700);
+  });
+
+  test("is unreachable for readers, too, while its folder is missing", async () => {
+    const path = join(folder.path, "mounted");
+    mkdirSync(path);
+    const mounted = openArchive(pathToFileURL(path).href, {
+      namespace: "agents",
+      time: machineTime,
+    });
+    const agent = await Journaled.open();
+    await agent.write(8);
+    await agent.time.advance(STEP_MS * 2);
+    await agent.trim({ events: 3 }, { archive: mounted });
+    const whole = archivedJournal({ ...agent.ports, archive: mounted });
+    const readAll = async (): Promise<number> => {
+      let events = 0;
+      for await (const _ of whole.read(ID, { fromSeq: 1 as Sequence })) events++;
+      return events;
+    };
+    expect(await readAll()).toBe(8);
+    renameSync(path, `${path}.away`);
+    const place = { segment: "agents/none", offset: 0, bytes: 1, sha256: "" };
+    for (const ask of [
+      readAll,
+      () => mounted.lastSeqsOf(ID),
+      () => mounted.checkErasable(ID.class),
+      () => mounted.sha256At(place),
+    ]) {
+      const refused = ask();
+      await expect(refused).rejects.toBeInstanceOf(ArchiveUnavailable);
+      await expect(refused).rejects.toThrow(
+        /Mount the disk of \S+\/mounted, or create the folder$/,
+      );
+    }
   });
 
   test("ignores a temporary file of a dead process", async () => {

@@ -18,6 +18,7 @@ test.each([
 
 test.each([
   ["nats://user:secret/x@host", /is invalid: write nats/],
+  ["nats://user:secret%zz@host", /is invalid: write nats.* %25/],
   ["nats://user:pa,ss@127.0.0.1:4222", /write a comma .* as %2C/],
   ["nats://user:1,secret@127.0.0.1:4222", /write a comma .* as %2C/],
 ])("of %s, which can't be read, says what to write and shows no part of it", async (natsUrl, text) => {

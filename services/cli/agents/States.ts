@@ -3,11 +3,11 @@
  * (`core/journal/historyLines`). An event may contain only a change of the state, and an unknown
  * state is rebuilt. For `agents tail` and `agents export --follow`.
  */
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 
 /** Agents whose state is remembered. The state of others is rebuilt when they appear again. */
@@ -19,8 +19,9 @@ export class States {
   constructor(private readonly ports: ReadPorts) {}
 
   /** A line for each turn of the event. Rejects as `rebuildAgent`, or with `CorruptFrame`. */
-  async tell(id: AgentId, { seq, data }: StoredEvent) {
-    const { head } = decodeEvent(data);
+  async tell(id: AgentId, stored: StoredEvent) {
+    const { seq } = stored;
+    const { head } = decodeStored(stored, addressKey(id));
     const key = addressKey(id);
     const known = this.known.has(key);
     const before =

@@ -7,16 +7,11 @@ import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { endsLife, erasedSince } from "../../../core/journal/endLife.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
-import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
-import { listSubAgents } from "../../../core/subAgent/SubAgentTable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { agentPath, idOfPath } from "../../../schemas/AgentPath.ts";
-import { counted } from "../../../schemas/counted.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, type CliError } from "../terminal/CliError.ts";
-import type { Terminal } from "../terminal/Terminal.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { freePlace, storeEvent } from "./newJournal.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";
@@ -73,43 +68,4 @@ export async function copyAgent(
   const timers = await armTimers(target, to);
   await wakeAgent(target, time, to);
   return { events, timers };
-}
-
-/** Names in one line; `agents list` has all. */
-const NAMED_MAX = 20;
-
-/** How an agent came to its new place, for the warning. */
-const VERBS = {
-  copied: "Copy",
-  imported: "Import",
-} as const;
-
-/**
- * Names the sub-agents that a copy of an agent has not: each has a journal of its own. The list of
- * them is part of the copy, so that the loss would show only in their state. `atSeq`: the event
- * that was copied last. The names are those below `original`, by default the agent itself.
- */
-export async function warnOfSubAgents(
-  { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
-  terminal: Pick<Terminal, "err">,
-  id: AgentId,
-  atSeq: Sequence,
-  { done, original }: { readonly done: keyof typeof VERBS; readonly original: AgentId } = {
-    done: "copied",
-    original: id,
-  },
-): Promise<void> {
-  const { database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
-  try {
-    const names = listSubAgents(database).map(({ className, name }) =>
-      addressKey(idOfPath([...agentPath(original), { className, name }])),
-    );
-    if (names.length === 0) return;
-    const more = names.length > NAMED_MAX ? `, and ${names.length - NAMED_MAX} more` : "";
-    terminal.err(
-      `Not ${done} with it: ${counted(names.length, "sub-agent")} (${names.slice(0, NAMED_MAX).join(", ")}${more}). ${VERBS[done]} each by itself.`,
-    );
-  } finally {
-    database.close();
-  }
 }

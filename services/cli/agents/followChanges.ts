@@ -14,12 +14,13 @@ import {
   encodePosition,
   type ChangePosition,
 } from "../../../core/changes/ChangePosition.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import type { HistoryLine } from "../../../core/journal/historyLines.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
@@ -46,7 +47,8 @@ interface FollowOptions {
 
 /**
  * Resolves at a signal or after `limit` lines. Throws `CliError` for a position of another
- * installation, for a damaged event, and if the archive is unreachable.
+ * installation, for a damaged event, if the archive is unreachable, and if history is trimmed while
+ * it is read; each says where to continue.
  */
 export async function followChanges(
   ports: ReadPorts,
@@ -129,7 +131,7 @@ class Printer {
   /** True once no more lines are wanted. */
   async print(change: Change): Promise<boolean> {
     const { id, event, before, after } = change;
-    const { head } = decodeEvent(event.data);
+    const { head } = decodeStored(event, addressKey(id));
     this.noteGap(change, head.after ?? 0);
     const lines = await this.states.tell(id, event);
     for (const [turn, line] of lines.entries()) {
@@ -166,10 +168,11 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
   const known =
     error instanceof CorruptFrame ||
     error instanceof UnknownVersion ||
-    error instanceof ArchiveUnavailable;
+    error instanceof ArchiveUnavailable ||
+    error instanceof HistoryTrimmed;
   return known
     ? failed(
-        `${error.message}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
+        `${error.message.replace(/\.$/, "")}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
       )
     : error;
 }

@@ -15,6 +15,10 @@ interface FreePlace {
   readonly epoch: Epoch;
 }
 
+/** For a command that a signal ends while it writes the agent `of`. */
+export const inPart = (of: string): string =>
+  `Interrupted. ${of} may be stored in part: if "agents list" shows it, erase it ("agents erase") before you run this again.`;
+
 /** Throws `CliError` if the agent exists; `advice` then says what to do. */
 export async function freePlace(
   { journal }: ReadPorts,

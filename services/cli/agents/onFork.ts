@@ -26,11 +26,11 @@ import {
   type RerunSend,
 } from "../../../core/history/Rerun.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ReadPorts, Target } from "../../wiring/ReadPorts.ts";
 import { differs, usage, type CliError } from "../terminal/CliError.ts";
@@ -246,8 +246,8 @@ async function recordedSteps(
         steps.filter((step) => !again.has(step.key)),
       );
   };
-  for await (const { seq, data } of journal.read(id, { fromSeq: 1 as Sequence }))
-    note(turns.add({ seq, head: decodeEvent(data).head })?.turns ?? []);
+  for await (const stored of journal.read(id, { fromSeq: 1 as Sequence }))
+    note(turns.add({ seq: stored.seq, head: decodeStored(stored).head })?.turns ?? []);
   note(turns.unfinished);
   return found;
 }

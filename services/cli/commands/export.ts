@@ -17,7 +17,7 @@ import { isUnreadable } from "../../../schemas/Frame.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
-import { warnOfSubAgents } from "../agents/copyAgent.ts";
+import { tellLeftBehind } from "../agents/leftBehind.ts";
 import { followChanges, readPosition, type FollowFrom } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed } from "../options/argumentParsers.ts";
@@ -115,5 +115,5 @@ async function exportAgent(
   }
   terminal.out(agentFileEnd(events));
   terminal.err(`${addressKey(id)}: ${counted(events, "event")}`);
-  await warnOfSubAgents(ports, terminal, id, seq as Sequence);
+  await tellLeftBehind(ports, terminal, { id, atSeq: seq as Sequence });
 }

@@ -12,6 +12,7 @@
 import type { Command } from "commander";
 import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
+import { endsLife } from "../../../core/journal/endLife.ts";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
@@ -20,13 +21,16 @@ import { isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
-import { copyAgent, warnOfSubAgents } from "../agents/copyAgent.ts";
+import { copyAgent } from "../agents/copyAgent.ts";
+import { tellLeftBehind } from "../agents/leftBehind.ts";
+import { inPart } from "../agents/newJournal.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readName } from "../options/argumentParsers.ts";
 import { at as atOption, describePoint, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
+import { endedBySignal } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 interface ForkOptions {
@@ -65,7 +69,9 @@ Examples:
     .action((className: string, name: string, newName: string, given: Given) => {
       if (name === newName) throw usage(SAME_NAME);
       return withPorts(context, given, (ports) =>
-        fork(ports, terminal, joins.time, { ...given, className, name, newName }),
+        endedBySignal(joins.time, inPart(`${className}/${newName}`), () =>
+          fork(ports, terminal, joins.time, { ...given, className, name, newName }),
+        ),
       );
     });
 }
@@ -98,19 +104,19 @@ export async function fork(
     terminal.out(
       `${addressKey(id)} was forked from ${addressKey(from)} at sequence ${toSeq}: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
-  await warnOfSubAgents(ports, terminal, from, toSeq);
+  await tellLeftBehind(ports, terminal, { id: from, atSeq: toSeq });
 }
 
 /** Rule 1. Returns the sequence of the last event to copy. Throws `CliError`. */
 async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
-  let last: { readonly seq: Sequence; readonly kind: JournalHead["kind"] } | undefined;
+  let last: { readonly seq: Sequence; readonly head: JournalHead } | undefined;
   try {
     for await (const read of readFromBase(id, ports, { toSeq: point.atSeq })) {
       const { seq, data } = read._tag === "Event" ? read.event : baseAsEvent(read);
       const { head } = read._tag === "Event" ? read.decode() : decodeEvent(data);
       if (point.atTimeMs !== undefined && head.time > point.atTimeMs) break;
       checkNothingIsMissing({ seq: last?.seq ?? NONE }, seq, head.after);
-      last = { seq, kind: head.kind };
+      last = { seq, head };
     }
   } catch (error) {
     if (error instanceof HistoryTrimmed) throw notFound(error.message);
@@ -121,7 +127,7 @@ async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Seque
   }
   const trimmed = last === undefined ? await trimmedBefore(id, ports.journal) : undefined;
   if (trimmed !== undefined) throw notFound(trimmed.message);
-  if (last !== undefined && last.kind !== "destroyed") return last.seq;
+  if (last !== undefined && !endsLife(last.head)) return last.seq;
   const when = describePoint(point);
   const what = last === undefined ? "had no event" : when === "" ? "has ended" : "had ended";
   throw notFound(`${addressKey(id)} ${what}${when}. "agents history" lists its events.`);

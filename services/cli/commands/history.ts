@@ -5,6 +5,7 @@
 import { Option, type Command } from "commander";
 import { differenceLine, type Difference } from "../../../core/history/agentDifferences.ts";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { eventRows } from "../../../core/history/eventRows.ts";
 import { type HistoryFilter } from "../../../core/history/historyFilter.ts";
 import type { HistoryLine, Omitted } from "../../../core/journal/historyLines.ts";
@@ -15,7 +16,7 @@ import { TurnLines } from "../../../core/history/TurnLines.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
-import { Cause, decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { Cause } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -171,9 +172,10 @@ export async function history(
     id,
     time: options.follow.time,
     past,
-    next: async ({ seq, data }) => {
+    next: async (stored) => {
+      const { seq } = stored;
       if (seq <= turns.seq) return;
-      const lines = await turns.of(seq, decodeEvent(data).head);
+      const lines = await turns.of(seq, decodeStored(stored).head);
       for (const line of options.rows === true ? await withRows(ports, id, lines) : lines)
         print(line);
     },

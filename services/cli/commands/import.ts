@@ -28,14 +28,15 @@ import { CorruptFrame, isUnreadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { readLines } from "../agents/readLines.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { warnOfSubAgents } from "../agents/copyAgent.ts";
 import { address } from "../agents/findAgent.ts";
-import { freePlace, storeEvent } from "../agents/newJournal.ts";
+import { tellLeftBehind } from "../agents/leftBehind.ts";
+import { freePlace, inPart, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readName } from "../options/argumentParsers.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
+import { endedBySignal } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 const ADVICE = 'Import it under another name (--as), or erase it first ("agents erase").';
@@ -70,8 +71,11 @@ Examples:
     )
     .action(async (file: string, { as: name, ...given }: Given) => {
       const checked = await check(resolve(terminal.cwd, file));
+      const interrupted = inPart(`${checked.from.class}/${name ?? checked.from.name}`);
       await withPorts(context, given, (ports) =>
-        importAgent(ports, terminal, joins.time, { ...checked, name, json: given.json }),
+        endedBySignal(joins.time, interrupted, () =>
+          importAgent(ports, terminal, joins.time, { ...checked, name, json: given.json }),
+        ),
       );
     });
 }
@@ -101,7 +105,7 @@ async function importAgent(
     terminal.out(
       `${addressKey(id)} was imported: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
-  if (lives) await warnOfSubAgents(ports, terminal, id, last, { done: "imported", original: from });
+  await tellLeftBehind(ports, terminal, { id, atSeq: last, isCopy: true });
 }
 
 interface CheckedFile {

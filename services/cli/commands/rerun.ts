@@ -25,9 +25,10 @@ import {
   type Rerun,
   type RerunEvent,
 } from "../../../core/history/Rerun.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
+import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ReadPorts, Target } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -155,8 +156,8 @@ async function webhooksOf(
   const ends: PastEnd[] = [];
   const range = { fromSeq: 1 as Sequence, ...(to === undefined ? {} : { toSeq: to as Sequence }) };
   async function* events(): AsyncGenerator<PastRecords> {
-    for await (const { seq, data } of journal.read(id, range))
-      yield { seq, head: decodeEvent(data).head };
+    for await (const stored of journal.read(id, range))
+      yield { seq: stored.seq, head: decodeStored(stored).head };
   }
   for await (const end of pastTurns(events())) {
     if (end.seq < from || (onlyFailed === true && !end.failed)) continue;

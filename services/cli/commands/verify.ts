@@ -15,11 +15,11 @@ import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import type { AgentDatabase, DatabasesShape } from "../../../core/database/Databases.ts";
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
+import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { addressKey, fnv1a32, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isUnreadable } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import {
   checkOthers,
   checkShare,
@@ -244,7 +244,7 @@ async function rebuild(
       const agent = known ?? { image: new AgentImage(id), database: databases.open(id).database };
       if (known === undefined) agents.set(addressKey(id), agent);
       try {
-        replayEvent(agent.image, agent.database, seq as Sequence, decodeEvent(data));
+        replayEvent(agent.image, agent.database, seq as Sequence, decodeStored({ seq, data }));
       } catch (error) {
         if (!isUnreadable(error)) throw error;
         fail(id, error);

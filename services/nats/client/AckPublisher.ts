@@ -27,6 +27,11 @@ export type PublishOutcome =
   | { readonly _tag: "Refused"; readonly code: number; readonly message: string }
   /** Certainly not stored: not connected, or nothing serves the subject (no leader, no stream). */
   | { readonly _tag: "NotSent"; readonly message: string }
+  /**
+   * Not stored: the connected server's limit is lower than the message. A claim check can be stored
+   * in its place.
+   */
+  | { readonly _tag: "TooLarge"; readonly message: string }
   /** The login may not publish it: another try fails, too. */
   | { readonly _tag: "Denied"; readonly message: string }
   /** The message may be stored, now or a moment later. */
@@ -88,7 +93,14 @@ export class AckPublisher {
     });
   }
 
-  /** Sends a message of an atomic batch. The last message of the batch is acked for all. */
+  /** Whether the connected server accepts these bytes with any header block of this release. */
+  fits(data: Uint8Array): boolean {
+    return this.replies.fits(data.length + HEADER_BYTES_MAX);
+  }
+
+  /**
+   * Sends a message of an atomic batch, which fits. The last message of the batch is acked for all.
+   */
   send(subject: string, data: Uint8Array, block: HeaderBlock): void {
     this.replies.sendOnly(subject, data, block);
   }
@@ -149,6 +161,8 @@ class AckWaiter implements Waiter {
   lost(why: Lost | "a stream elected another leader", denied?: string): void {
     if (denied !== undefined)
       return this.resolve({ _tag: "Denied", message: notPermitted(denied) });
+    if (why === "tooLarge")
+      return this.resolve({ _tag: "TooLarge", message: "the server's max_payload is lower" });
     this.resolve(
       why === "notSent"
         ? { _tag: "NotSent", message: "the broker is unreachable" }

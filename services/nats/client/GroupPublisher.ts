@@ -163,10 +163,11 @@ export class GroupPublisher implements StreamPublisher {
   }
 
   /**
-   * Returns false for a refused batch, of which nothing is stored. Otherwise resolves every
-   * message.
+   * Returns false for a refused batch, and for one with a message past the server's limit. Nothing
+   * of it is stored. Otherwise resolves every message.
    */
   private async batch(group: readonly Waiting[]): Promise<boolean> {
+    if (!group.every(({ data }) => this.publisher.fits(data))) return false;
     const id = randomUUID();
     const last = group.length - 1;
     for (const [i, item] of group.entries()) {

@@ -39,15 +39,9 @@ export interface NatsShape {
   readonly leaseTtlMs: number;
   /**
    * Bytes of the largest payload that a stream stores directly. A larger one becomes a claim check.
+   * That of the server that is connected now: an operator may have changed it.
    */
   readonly messageBytesMax: number;
 }
-
-/** nats-server's default, for a server that does not announce a limit. */
-const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
-
-/** Bytes of the largest message, payload and headers, that the connected server accepts. */
-export const payloadBytesMax = (connection: NatsConnectionShape): number =>
-  connection.client.info?.max_payload ?? PAYLOAD_BYTES_DEFAULT;
 
 export class Nats extends Context.Service<Nats, NatsShape>()("agents/services/nats/Nats") {}

@@ -93,6 +93,13 @@ export interface LoggedConnectionOptions extends NatsConnectionOptions {
   readonly log: LogShape;
 }
 
+/** nats-server's default, for a server that does not announce a limit. */
+const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
+
+/** Bytes of the largest message, payload and headers, that the connected server accepts. */
+export const payloadBytesMax = (connection: Pick<NatsConnectionShape, "client">): number =>
+  connection.client.info?.max_payload ?? PAYLOAD_BYTES_DEFAULT;
+
 /** Rejects with `BrokerUnavailable` when no server answers within `connectTimeoutMs`. */
 export async function openConnection(
   options: NatsConnectionOptions,

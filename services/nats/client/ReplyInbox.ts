@@ -10,8 +10,8 @@
  *    function.
  * 2. Requests in flight when the connection breaks, and those that the login may not make, are lost
  *    at once, not at their timeouts.
- * 3. Nothing is sent while the broker is unreachable. That is `notSent`, the only certain "not
- *    stored".
+ * 3. Nothing is sent while the broker is unreachable (`notSent`), or past its limit (`tooLarge`).
+ *    Only these are certainly not stored.
  * 4. A process that closes drains the subscription first. It still reads what the broker delivered
  *    before that, and a later sender learns from the broker that the process is gone.
  *
@@ -22,16 +22,21 @@
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { NumberedTable, numberOf, numberText } from "../../../core/collections/NumberedTable.ts";
-import type { NatsConnectionShape } from "./NatsConnection.ts";
+import { payloadBytesMax, type NatsConnectionShape } from "./NatsConnection.ts";
 import { subscribe } from "./subscribe.ts";
 
 /**
- * Why a request ended without its last reply. All but `notSent` leave open whether it was received.
+ * Why a request ended without its last reply. All but `notSent` and `tooLarge` leave open whether
+ * it was received. `tooLarge`: it exceeds the limit of the server that is connected now, which may
+ * be lower than that of the one before.
  */
-export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted" | "denied";
+export type Lost = "notSent" | "tooLarge" | "timedOut" | "disconnected" | "aborted" | "denied";
 
 /** The login may not make the request. The server drops it, until a reload permits it. */
-export class NotPermitted extends BrokerUnavailable {}
+export class NotPermitted extends BrokerUnavailable {
+  /** For what knows errors by their fields alone: the broker was reached. */
+  readonly isRefusal = true;
+}
 
 /** For messages: what the login lacks. */
 export const notPermitted = (subject: string): string => `the login may not use ${subject}`;
@@ -124,10 +129,14 @@ export class ReplyInbox {
 
   /** Sends `data` and passes every reply to `waiter`. The returned function cancels the request. */
   send(subject: string, data: Uint8Array, waiter: Waiter, options: SendOptions): () => void {
+    const block = options.headers;
+    if (this.connection.connected() && !this.fits(data.length + (block?.length ?? 0))) {
+      waiter.lost("tooLarge");
+      return () => undefined;
+    }
     const id = this.expect(waiter, options, subject);
     if (id === undefined) return () => undefined;
     const reply = this.prefix + numberText(id);
-    const block = options.headers;
     this.connection.client.publish(
       subject,
       data.length === 0 ? EMPTY : data,
@@ -150,6 +159,11 @@ export class ReplyInbox {
     this.pending.set(id, { waiter, subject, timeoutMs, signal, deadline });
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
     return id;
+  }
+
+  /** Whether the connected server accepts a message of so many bytes, headers included. */
+  fits(bytes: number): boolean {
+    return bytes <= payloadBytesMax(this.connection);
   }
 
   /** The options of a request that is under way; undefined when it has ended. */

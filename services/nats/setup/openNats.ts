@@ -9,8 +9,12 @@ import { Subjects } from "../../../schemas/Subjects.ts";
 import { AckPublisher, HEADER_BYTES_MAX } from "../client/AckPublisher.ts";
 import { GroupPublisher, type GroupCommit } from "../client/GroupPublisher.ts";
 import { JetStreamApi, unavailable } from "../client/JetStreamApi.ts";
-import { Nats, payloadBytesMax, type NatsShape } from "../client/Nats.ts";
-import { NatsConnection, type NatsConnectionShape } from "../client/NatsConnection.ts";
+import { Nats, type NatsShape } from "../client/Nats.ts";
+import {
+  NatsConnection,
+  payloadBytesMax,
+  type NatsConnectionShape,
+} from "../client/NatsConnection.ts";
 import {
   NewerInstallation,
   NotProvisioned,
@@ -78,7 +82,9 @@ export async function openNats(
     ),
     reader,
     ...installation,
-    messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
+    get messageBytesMax() {
+      return payloadBytesMax(connection) - HEADER_BYTES_MAX;
+    },
   };
 }
 

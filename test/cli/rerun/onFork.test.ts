@@ -19,6 +19,7 @@ import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../../services/nats/setup
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const NOW = pathOf("./now.ts");
 const NEXT = pathOf("./next.ts");
+const ENDS = fileURLToPath(new URL("./ends.ts", import.meta.url));
 const REPO = agentId("RepoAgent", "hello");
 const PAY = agentId("PayAgent", "acme");
 
@@ -90,6 +91,17 @@ beforeAll(async () => {
 afterAll(async () => {
   api.close();
   await installation?.kill();
+});
+
+test("code that ends its process fails on its fork, and does not end the command", async () => {
+  const before = await numbers();
+  const args = [String(letters["broken"]), "--on-fork", "--module", ENDS, "--json", "--yes"];
+  const ran = await agents("dead", "redrive", ...args);
+  expect(ran.code).toBe(4);
+  expect(jsonOf(ran.out)).toMatchObject([
+    { outcome: "fails", why: "EndsProcess: process.exit() was called, which ends the process of a host" },
+  ]); // prettier-ignore
+  expect(await numbers()).toEqual(before);
 });
 
 test("dead letters of an agent run one after another on one fork; nothing is sent, stored or removed", async () => {

@@ -53,7 +53,7 @@ async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise
     const id = agentId(agent.class, agent.name);
     const say = (what: string): void => void found.push(`${addressKey(id)}: ${what}`);
     await lookInJournal(ports, id, agent, say);
-    await lookInArchive(ports, id, agent, say);
+    await lookInArchive(ports, id, agent, { say, note: (what) => void notes.push(what) });
     if (agent.silent.length > 0)
       notes.push(
         `${addressKey(id)}: ${agent.silent.join(", ")} did not answer; local files there can't be checked from here`,
@@ -113,12 +113,20 @@ async function lookInArchive(
   { archive }: ReadPorts,
   id: AgentId,
   { archived, end }: ErasedAgent,
-  say: Say,
+  { say, note }: { readonly say: Say; readonly note: Say },
 ): Promise<void> {
   if (archive === undefined) return;
-  for (const part of archived)
-    if ((await archive.sha256At(part)) === part.sha256)
+  const away = new Set<string>();
+  for (const part of archived) {
+    const found = await archive.sha256At(part);
+    if (found === undefined) away.add(part.segment);
+    if (found === part.sha256)
       say(`its part at ${part.offset} of ${part.segment} is in the archive again`);
+  }
+  if (away.size > 0)
+    note(
+      `${addressKey(id)}: the archive lacks ${[...away].join(", ")}, which could not be searched. Is it the right one, and is its disk mounted?`,
+    );
   const old = (await archive.lastSeqsOf(id)).filter((seq) => seq <= end).length;
   if (old > 0) say(`${old} parts of it are in the archive`);
 }

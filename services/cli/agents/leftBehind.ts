@@ -1,0 +1,67 @@
+/**
+ * Names what a copy of one agent does not contain, for `agents export`, `fork` and `import`: the
+ * sub-agents (those of objects, facets, too) and the workflows that go on. Each has a journal of
+ * its own. The agent's lists of them are part of the copy, so that the loss would show only later.
+ */
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
+import { FACETS, listSubAgents } from "../../../core/subAgent/SubAgentTable.ts";
+import { listUnended } from "../../../core/workflow/WorkflowTable.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { agentPath, idOfPath } from "../../../schemas/AgentPath.ts";
+import { counted } from "../../../schemas/counted.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+/** Names in one line; `agents list` has all. */
+const NAMED_MAX = 20;
+
+interface Copied {
+  readonly id: AgentId;
+  /** The event that was copied last. */
+  readonly atSeq: Sequence;
+  /** True: the agent is the copy. What exists here was copied before, and is not named. */
+  readonly isCopy?: boolean;
+}
+
+/** Rejects as `rebuildAgent`. */
+export async function tellLeftBehind(
+  { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
+  terminal: Pick<Terminal, "err">,
+  { id, atSeq, isCopy = false }: Copied,
+): Promise<void> {
+  const { database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
+  try {
+    const below = [...listSubAgents(database), ...listSubAgents(database, undefined, FACETS)];
+    const names: string[] = [];
+    for (const { className, name } of below) {
+      const each = idOfPath([...agentPath(id), { className, name }]);
+      if (!isCopy || (await journal.last(each)) === undefined) names.push(addressKey(each));
+    }
+    const workflows: string[] = [];
+    for (const { workflowName, workflowId } of listUnended(database))
+      if (!isCopy || !(await isStored(journal, workflowId)))
+        workflows.push(`${workflowName} ${workflowId}`);
+    if (names.length > 0)
+      terminal.err(
+        `Not copied with it: ${counted(names.length, "sub-agent")} (${some(names)}). Copy each by itself.`,
+      );
+    if (workflows.length > 0)
+      terminal.err(
+        `Not copied with it: ${counted(workflows.length, "workflow")} that it has started (${some(workflows)}). What runs goes on where it is: "agents workflows".`,
+      );
+  } finally {
+    database.close();
+  }
+}
+
+/** Whether any agent of this name is stored: the table has no class of an instance. */
+async function isStored(journal: ReadPorts["journal"], name: string): Promise<boolean> {
+  for await (const _ of journal.list(undefined, name)) return true;
+  return false;
+}
+
+function some(names: ReadonlyArray<string>): string {
+  const more = names.length > NAMED_MAX ? `, and ${names.length - NAMED_MAX} more` : "";
+  return `${oneLine(names.slice(0, NAMED_MAX).join(", "))}${more}`;
+}
