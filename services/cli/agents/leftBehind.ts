@@ -20,35 +20,41 @@ interface Copied {
   readonly id: AgentId;
   /** The event that was copied last. */
   readonly atSeq: Sequence;
-  /** True: the agent is the copy. What exists here was copied before, and is not named. */
-  readonly isCopy?: boolean;
+  /**
+   * The agent was imported from this one, whose sub-agents are named: they have to be exported.
+   * What exists here was imported before, and is not named.
+   */
+  readonly importedFrom?: AgentId;
 }
 
 /** Rejects as `rebuildAgent`. */
 export async function tellLeftBehind(
   { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
   terminal: Pick<Terminal, "err">,
-  { id, atSeq, isCopy = false }: Copied,
+  { id, atSeq, importedFrom }: Copied,
 ): Promise<void> {
+  const isImport = importedFrom !== undefined;
+  const [done, remedy] = isImport ? ["imported", "Import"] : ["copied", "Copy"];
   const { database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
   try {
-    const below = [...listSubAgents(database), ...listSubAgents(database, undefined, FACETS)];
+    const listed = [...listSubAgents(database), ...listSubAgents(database, undefined, FACETS)];
     const names: string[] = [];
-    for (const { className, name } of below) {
-      const each = idOfPath([...agentPath(id), { className, name }]);
-      if (!isCopy || (await journal.last(each)) === undefined) names.push(addressKey(each));
+    for (const { className, name } of listed) {
+      const below = (of: AgentId) => idOfPath([...agentPath(of), { className, name }]);
+      if (!isImport || (await journal.last(below(id))) === undefined)
+        names.push(addressKey(below(importedFrom ?? id)));
     }
     const workflows: string[] = [];
     for (const { workflowName, workflowId } of listUnended(database))
-      if (!isCopy || !(await isStored(journal, workflowId)))
+      if (!isImport || !(await isStored(journal, workflowId)))
         workflows.push(`${workflowName} ${workflowId}`);
     if (names.length > 0)
       terminal.err(
-        `Not copied with it: ${counted(names.length, "sub-agent")} (${some(names)}). Copy each by itself.`,
+        `Not ${done} with it: ${counted(names.length, "sub-agent")} (${some(names)}). ${remedy} each by itself.`,
       );
     if (workflows.length > 0)
       terminal.err(
-        `Not copied with it: ${counted(workflows.length, "workflow")} that it has started (${some(workflows)}). What runs goes on where it is: "agents workflows".`,
+        `Not ${done} with it: ${counted(workflows.length, "workflow")} that it has started (${some(workflows)}). What runs goes on where it is: "agents workflows".`,
       );
   } finally {
     database.close();

@@ -105,7 +105,7 @@ async function importAgent(
     terminal.out(
       `${addressKey(id)} was imported: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
-  await tellLeftBehind(ports, terminal, { id, atSeq: last, isCopy: true });
+  if (lives) await tellLeftBehind(ports, terminal, { id, atSeq: last, importedFrom: from });
 }
 
 interface CheckedFile {

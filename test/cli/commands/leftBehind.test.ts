@@ -3,7 +3,7 @@
  * not ended, and facets. Sub-agents are in `test/cli/fork.test.ts`.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { agentId, type Sequence } from "../../../schemas/Address.ts";
+import { agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { FACETS, SubAgentTable } from "../../../core/subAgent/SubAgentTable.ts";
 import type { AgentWork } from "../../../core/turn/AgentWork.ts";
 import { WorkflowTable } from "../../../core/workflow/WorkflowTable.ts";
@@ -15,6 +15,7 @@ import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts
 import { CliFixture } from "../fixture.ts";
 
 const ID = agentId("Desk", "corner");
+const FROM = agentId("Desk", "before");
 let sqlite: Awaited<ReturnType<typeof openSqliteDatabases>>;
 let cli: CliFixture;
 let seq: Sequence;
@@ -36,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(() => sqlite?.close());
 
-async function told(isCopy: boolean): Promise<ReadonlyArray<string>> {
+async function told(importedFrom?: AgentId): Promise<ReadonlyArray<string>> {
   const lines: string[] = [];
   const ports = {
     journal: makeMemoryJournal(cli.broker.connect()),
@@ -44,12 +45,16 @@ async function told(isCopy: boolean): Promise<ReadonlyArray<string>> {
     databases: sqlite.databases,
   };
   const terminal = { err: (line: string) => void lines.push(line) };
-  await tellLeftBehind(ports, terminal, { id: ID, atSeq: seq, isCopy });
+  await tellLeftBehind(ports, terminal, {
+    id: ID,
+    atSeq: seq,
+    ...(importedFrom && { importedFrom }),
+  });
   return lines;
 }
 
 test("an export and a fork name all of them", async () => {
-  expect(await told(false)).toEqual([
+  expect(await told()).toEqual([
     "Not copied with it: 1 sub-agent (Tenant//Desk/corner/t1). Copy each by itself.",
     'Not copied with it: 1 workflow that it has started (REFUND_WORKFLOW open). What runs goes on where it is: "agents workflows".',
   ]);
@@ -57,7 +62,7 @@ test("an export and a fork name all of them", async () => {
 
 test("an import names those that are not there yet", async () => {
   await cli.append("Tenant", "/Desk/corner/t1", [{ state: { set: 1 } }]);
-  expect(await told(true)).toHaveLength(1);
+  expect(await told(FROM)).toHaveLength(1);
   await cli.append("RefundWorkflow", "open", [{ state: { set: 1 } }]);
-  expect(await told(true)).toEqual([]);
+  expect(await told(FROM)).toEqual([]);
 });
