@@ -154,7 +154,7 @@ export class AgentPorts
       cron,
       signal: this.ownership.signal,
       deadLetter: (input, letter) =>
-        deadLetter(services, this.image.id, { seq: 0, ...letter, input }),
+        deadLetter(services, this.image.id, { seq: 0, ...letter, input: async () => input }),
     };
   }
 
@@ -256,7 +256,8 @@ export class AgentPorts
   }
 
   async deadLetter({ seq }: InputHandle, letter: Undone, own?: Uint8Array): Promise<void> {
-    const input = own ?? (await this.read(seq).catch(noneIfLost)) ?? new Uint8Array(0);
+    const input = async (): Promise<Uint8Array> =>
+      own ?? (await this.read(seq).catch(noneIfLost)) ?? new Uint8Array(0);
     await deadLetter(this.services, this.image.id, { seq, ...letter, input });
   }
 

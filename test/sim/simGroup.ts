@@ -8,10 +8,9 @@ import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.t
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import {
   WRONG_LAST_SEQUENCE,
-  type AckPublisher,
   type PublishOutcome,
 } from "../../services/nats/client/AckPublisher.ts";
-import { GroupPublisher } from "../../services/nats/client/GroupPublisher.ts";
+import { GroupPublisher, type BatchPublisher } from "../../services/nats/client/GroupPublisher.ts";
 import { Random } from "./rig/Random.ts";
 import type { Weather } from "./rig/Weather.ts";
 
@@ -80,7 +79,7 @@ function memoryPublisher(
     readonly fate: () => "well" | "lost" | "ack lost";
     readonly ids: ReadonlyMap<string, AgentId>;
   },
-): AckPublisher {
+): BatchPublisher {
   const { weather, ids } = parts;
   const { journal, time } = broker;
   const staged = new Map<string, Part[]>();
@@ -102,7 +101,8 @@ function memoryPublisher(
     const seqs = batch.map(({ id, data, expectedSeq }) => journal.append(id, data, expectedSeq)!);
     return fate === "well" ? { ...STORED, seq: seqs.at(-1)! } : AMBIGUOUS;
   };
-  const publisher: Pick<AckPublisher, "send" | "publish" | "publishAfter"> = {
+  return {
+    fits: () => true,
     send: (subject, data, block) => {
       const name = valueOf(block, "Nats-Batch-Id")!;
       staged.set(name, [...(staged.get(name) ?? []), partOf(subject, data, block)]);
@@ -116,7 +116,6 @@ function memoryPublisher(
     publishAfter: (expectedSeq, subject, data) =>
       store([{ id: ids.get(subject)!, data, expectedSeq }]),
   };
-  return publisher as AckPublisher;
 }
 
 const STORED = { _tag: "Stored" } as const;

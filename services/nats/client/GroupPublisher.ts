@@ -45,6 +45,9 @@ interface Waiting {
 
 const ABORTED: PublishOutcome = { _tag: "NotSent", message: "aborted before it was sent" };
 
+/** What sends single messages and batches. */
+export type BatchPublisher = Pick<AckPublisher, "fits" | "send" | "publish" | "publishAfter">;
+
 /** Publishes messages of one stream, each with its own outcome. As `AckPublisher`. */
 export interface StreamPublisher {
   readonly publish: (
@@ -63,7 +66,7 @@ export interface GroupCommit {
 }
 
 export class GroupPublisher implements StreamPublisher {
-  private readonly publisher: AckPublisher;
+  private readonly publisher: BatchPublisher;
   private readonly groupCommit: GroupCommit;
   private readonly batchMin: number;
   private waiting: Waiting[] = [];
@@ -73,7 +76,7 @@ export class GroupPublisher implements StreamPublisher {
   private scheduled = false;
 
   /** `streams`: the streams that the server fsyncs in parallel, this one included. */
-  constructor(publisher: AckPublisher, groupCommit: GroupCommit, streams = 1) {
+  constructor(publisher: BatchPublisher, groupCommit: GroupCommit, streams = 1) {
     this.publisher = publisher;
     this.groupCommit = groupCommit;
     this.batchMin = Math.min(BATCH_MIN * streams, BATCH_MAX);
