@@ -19,7 +19,7 @@ export const RESTORE_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a restore that is asked for again is done again",
-    caughtBy: 150,
+    caughtBy: 70,
     breaks: ["I23"],
     event: ofRestore(({ head, delta }) =>
       encodeEvent({ ...head, turns: head.turns.map(({ done: _done, ...turn }) => turn) }, delta),
