@@ -41,11 +41,13 @@ export function roomMaker(
   isOurs: () => boolean,
 ): MakeRoom {
   if (memoryInUse === undefined) return () => undefined;
-  // Slots that are added meanwhile come last.
-  let turn = slots.values();
+  // Kept only while memory is full: an iterator that is not used holds all slots that have left.
+  let turn: Iterator<Hibernating, undefined> | undefined;
   const next = (): Hibernating | undefined => {
+    // Slots that are added meanwhile come last.
+    turn ??= slots.values();
     const { value } = turn.next();
-    if (value === undefined) turn = slots.values();
+    if (value === undefined) turn = undefined;
     return value;
   };
   const isFull = (): boolean => {
@@ -55,6 +57,7 @@ export function roomMaker(
       if (hibernated === HIBERNATIONS_MAX || tried++ === TRIED_MAX) return true;
       if (next()?.hibernate(time.monotonicMs(), idleLimitMs(1)) === true) hibernated++;
     }
+    turn = undefined;
     return false;
   };
   const wait = async (): Promise<void> => {
