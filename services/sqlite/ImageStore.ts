@@ -34,7 +34,8 @@ export class ImageStore {
   private readonly folder: string | undefined;
   private readonly residentBytesMax: number;
   private readonly files = new OpenFiles();
-  private readonly limit: FolderLimit | undefined;
+  /** For all cache files: one function, because each agent that wakes makes one of them. */
+  private readonly onGrown: ((bytes: number) => void) | undefined;
   private readonly pool = new PagePool();
   private readonly writer = new PageDeltaWriter(PAGE_SIZE);
   /**
@@ -61,14 +62,13 @@ export class ImageStore {
     this.connections = new OpenConnections(engine, limits.heapBytesMax);
     this.folder = folder;
     this.residentBytesMax = limits.residentBytesMax;
-    this.limit =
-      folder === undefined || limits.folderBytesMax === undefined
-        ? undefined
-        : new FolderLimit(folder, limits.folderBytesMax, (id) => {
-            const isIdle = !this.isInUse(id);
-            if (isIdle) this.discard(id);
-            return isIdle;
-          });
+    if (folder === undefined || limits.folderBytesMax === undefined) return;
+    const limit = new FolderLimit(folder, limits.folderBytesMax, (id) => {
+      const isIdle = !this.isInUse(id);
+      if (isIdle) this.discard(id);
+      return isIdle;
+    });
+    this.onGrown = (bytes) => limit.grew(bytes);
   }
 
   isInUse(id: AgentId): boolean {
@@ -102,10 +102,10 @@ export class ImageStore {
 
   /** The agent's cache file, or undefined without a folder. */
   cacheOf(id: AgentId): CacheFile | undefined {
-    const { folder, files, limit } = this;
-    if (folder === undefined) return undefined;
-    const onGrown = limit && ((bytes: number) => limit.grew(bytes));
-    return new CacheFile(id, cachePath(folder, id), files, onGrown);
+    const { folder, files, onGrown } = this;
+    return folder === undefined
+      ? undefined
+      : new CacheFile(id, cachePath(folder, id), files, onGrown);
   }
 
   /** As `DatabasesShape.discard`. */
