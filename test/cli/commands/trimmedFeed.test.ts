@@ -2,10 +2,9 @@
 import { expect, test } from "vitest";
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { followChanges } from "../../../services/cli/agents/followChanges.ts";
+import { followAll } from "./followAll.ts";
 import { makeMemoryJournal } from "../../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../../services/memory/MemorySnapshots.ts";
-import { machineTime } from "../../../services/node/MachineTime.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { collect } from "../../kit/collect.ts";
 import { CliFixture } from "../fixture.ts";
@@ -40,18 +39,8 @@ test("the error has the position, and the reason what was trimmed", async () => 
       },
       snapshots,
       databases: sqlite.databases,
-      changes: {
-        streams: async () => [{ created: "", end: seq }],
-        between: () => [],
-        groupOf: () => 0,
-      },
     };
-    const terminal = { out: () => undefined, err: () => undefined };
-    const followed = followChanges(ports as never, terminal as never, machineTime, {
-      className: undefined,
-      name: undefined,
-    });
-    await expect(followed).rejects.toThrow(
+    await expect(followAll(ports, seq)).rejects.toThrow(
       /Earlier events were trimmed\..*\(--archive\)\. Everything before it was printed\. Continue with --from \S+$/,
     );
   } finally {

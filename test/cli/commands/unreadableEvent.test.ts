@@ -4,9 +4,8 @@
  */
 import { beforeAll, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../../schemas/Address.ts";
-import { followChanges } from "../../../services/cli/agents/followChanges.ts";
+import { followAll } from "./followAll.ts";
 import { makeMemoryJournal } from "../../../services/memory/MemoryJournal.ts";
-import { machineTime } from "../../../services/node/MachineTime.ts";
 import { CliFixture } from "../fixture.ts";
 
 const ID = agentId("RepoAgent", "hurt");
@@ -36,20 +35,7 @@ test.each(["state", "sql", "history", "schedules", "fibers", "export", "fork"])(
 );
 
 test("agents export --follow", async () => {
-  const ports = {
-    journal,
-    changes: {
-      streams: async () => [{ created: "", end: seq }],
-      between: () => [],
-      groupOf: () => 0,
-    },
-  };
-  const terminal = { out: () => undefined, err: () => undefined };
-  const followed = followChanges(ports as never, terminal as never, machineTime, {
-    className: undefined,
-    name: undefined,
-  });
-  await expect(followed).rejects.toThrow(
+  await expect(followAll({ journal }, seq)).rejects.toThrow(
     new RegExp(`^RepoAgent/hurt: event ${seq} can't be read: .*Continue with --from`),
   );
 });
