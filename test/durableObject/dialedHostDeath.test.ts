@@ -8,7 +8,8 @@ import { Installation } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 
-const LEASE_TTL_MS = 2_000;
+/** Longer than a busy machine stands still: a call that meets the end of its lease is lost. */
+const LEASE_TTL_MS = 5_000;
 /** More than it takes until every kind of pair is there, whoever has which shard. */
 const PAIRS_MAX = 64;
 
@@ -29,7 +30,10 @@ const hall = (n: number): string => `hall-${n >> 1}-${"ab"[n & 1]}`;
 async function call<A>(object: string, method: string, ...args: unknown[]): Promise<A> {
   const url = `${installation.gateway.url}/${object}/${method}`;
   const answer = await fetch(url, { method: "POST", body: JSON.stringify(args) });
-  if (!answer.ok) throw new Error(`${object} ${method}: ${answer.status} ${await answer.text()}`);
+  if (!answer.ok)
+    throw new Error(
+      `${object} ${method}: ${answer.status} ${await answer.text()}\n${installation.gateway.told()}`,
+    );
   return (await answer.json()) as A;
 }
 const heard = async (n: number, count: number) =>

@@ -12,7 +12,7 @@ import { Installation } from "../kit/Installation.ts";
 
 const MODULE = fileURLToPath(new URL("./callerModule.ts", import.meta.url));
 const SHARDS = 8;
-const LEASE_TTL_MS = 2_000;
+const LEASE_TTL_MS = 5_000;
 /** Half of a stub's deadline, for which a caller without an answer would wait. */
 const TOLD_MS_MAX = 30_000;
 

@@ -11,7 +11,7 @@ import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { rpc, startEverything, type Everything } from "./kit.ts";
 import type { ToolAgent } from "./toolModule.ts";
 
-const LEASE_TTL_MS = 2_000;
+const LEASE_TTL_MS = 5_000;
 
 let installation: Installation;
 let host: AgentsProcess;

@@ -9,7 +9,7 @@ import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { connectClient, eventsOf, INITIALIZE, post } from "./kit.ts";
 
-const LEASE_TTL_MS = 2_000;
+const LEASE_TTL_MS = 5_000;
 
 let installation: Installation;
 let host: AgentsProcess;
