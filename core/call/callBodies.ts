@@ -47,6 +47,25 @@ export async function encodeCall(
   return { call: short, body: undefined, data: encodeMessage(short), blob };
 }
 
+/** The body is in the blob store, and not in the message. */
+export const hasBlob = (call: Call): boolean => "blob" in call && call.blob !== undefined;
+
+/** The body of a call. Rejects if its blob is gone. */
+export async function wholeCall(
+  blobs: Pick<BlobsShape, "get">,
+  call: Call,
+  body: Uint8Array,
+): Promise<Uint8Array> {
+  const blob = "blob" in call ? call.blob : undefined;
+  if (blob === undefined) return body;
+  // Callers may be gateways, which may not read what agents have stored.
+  if (!blob.startsWith(CALL_BLOBS))
+    throw new Error("a call refers to a blob that does not contain the body of a call");
+  const whole = await blobs.get(blob);
+  if (whole === undefined) throw new Error("the body of a call is gone");
+  return whole;
+}
+
 /** The body of an answer. Rejects with `AgentUnreachable` if its blob is gone. */
 export async function wholeBody(
   blobs: BlobsShape,

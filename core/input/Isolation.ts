@@ -3,20 +3,15 @@
  * runs alone, and the messages between the two. `IsolatedSlot` asks, `serveIsolated` answers;
  * `services/workers` carries the messages and decides which agents are isolated.
  *
- * The messages travel as JSON, so bytes are in base64.
+ * The messages travel as JSON through the control process, which all workers wait for, so none is
+ * large: the agent's process reads inputs and large bodies itself. Bytes are in base64.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 
 export type IsolatedAsk =
   /** A stored input. The answer is `acked` or `nacked`. */
-  | {
-      readonly kind: "deliver";
-      readonly seq: number;
-      readonly deliveries: number;
-      /** An `InboxEnvelope` frame. Absent: its body is lost, which the process finds out. */
-      readonly data?: string;
-    }
+  | { readonly kind: "deliver"; readonly seq: number; readonly deliveries: number }
   /** `data`: a `Call` frame. The answer is `answered` or `failed`. */
   | { readonly kind: "call"; readonly data: string }
   /** Sockets of the agent. The answer is `done`. */

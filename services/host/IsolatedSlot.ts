@@ -6,7 +6,7 @@
  *    later owner's claim refuses it.
  * 2. An input that was delivered and not acked is never forgotten. When the process ends, the
  *    inputs that it had are passed again to the next one, in stored order.
- * 3. Nothing is held but sequence numbers: bytes are read when an input is passed. At most
+ * 3. Nothing is held but sequence numbers, and the process reads what they name. At most
  *    `PASSED_MAX` are under way.
  * 4. A process that ended has taken what it knew of its sockets with it. Their gateways are asked
  *    for them again, and the next process receives them.
@@ -23,10 +23,10 @@ import {
   type Sequence,
   type ShardId,
 } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { sleep } from "../../core/time/sleep.ts";
@@ -43,8 +43,6 @@ import type {
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
 const PASSED_MAX = 16;
-/** An input that could not be read (the broker is unavailable) is requested again after this. */
-const REREAD_MS = 1_000;
 /**
  * An input whose process ended is passed again after this. The next process starts no sooner, but
  * without a control process nothing else would pause (`ChannelIsolation`).
@@ -91,7 +89,10 @@ export class IsolatedSlot {
     this.pump();
   }
 
-  /** Rejects with `AgentDiscarded`, `CallEndedProcess` or the agent's error. */
+  /**
+   * A body in the blob store is left to the process. Rejects with `AgentDiscarded`,
+   * `CallEndedProcess` or the agent's error.
+   */
   async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     this.calls++;
     try {
@@ -102,12 +103,16 @@ export class IsolatedSlot {
   }
 
   private async answer(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
-    if (this.successor !== undefined) return (await this.successor).call(call, body);
+    if (this.successor !== undefined) {
+      const whole = await wholeCall(this.context.services.blobs, call, body);
+      return (await this.successor).call(call, whole);
+    }
     // Rule 5.
     if (call.kind === "input") return { reply: { kind: "notHere" } };
     if (call.kind === "close") this.sockets.delete(socketKey(call));
     if (call.kind === "resume") this.sockets.set(socketKey(call.socket), call.socket);
-    const ask = { kind: "call", data: toText(encodeMessage(call, body)) } as const;
+    const own = hasBlob(call) ? undefined : body;
+    const ask = { kind: "call", data: toText(encodeMessage(call, own)) } as const;
     const reply = await (call.kind === "erase" ? this.erase(ask) : this.ask(ask));
     if (reply.kind === "answered") {
       const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
@@ -215,11 +220,7 @@ export class IsolatedSlot {
   }
 
   private async pass({ seq, deliveries }: InputHandle): Promise<void> {
-    const data = await this.read(seq);
-    // It is settled if it has no handle, or waits for the erasure.
-    if (data === undefined || !this.outstanding.has(seq) || this.erasing > 0) return;
-    const bytes = data !== "lost" && { data: toText(data) };
-    const reply = await this.ask({ kind: "deliver", seq, deliveries, ...bytes });
+    const reply = await this.ask({ kind: "deliver", seq, deliveries });
     if (this.context.signal.aborted) return;
     if (reply.kind === "acked") this.settle(seq, (handle) => handle.ack());
     else if (reply.kind === "nacked") this.settle(seq, (handle) => handle.nak(reply.delayMs));
@@ -232,25 +233,6 @@ export class IsolatedSlot {
     const handle = this.outstanding.get(seq);
     this.outstanding.delete(seq);
     if (handle !== undefined) how(handle);
-  }
-
-  /**
-   * Undefined: it was acked meanwhile, or comes again later. `lost`: its body is, so the process
-   * makes it a dead letter.
-   */
-  private async read(seq: Sequence): Promise<Uint8Array | "lost" | undefined> {
-    try {
-      const data = await this.context.services.inbox.get(this.id, seq);
-      if (data === undefined) {
-        // It is not stored any more: only its handle is released.
-        this.settle(seq, (handle) => handle.ack());
-      }
-      return data;
-    } catch (error) {
-      if (error instanceof CorruptFrame) return "lost";
-      this.settle(seq, (handle) => handle.nak(REREAD_MS));
-      return undefined;
-    }
   }
 
   /**

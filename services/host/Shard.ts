@@ -18,13 +18,12 @@
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { CALL_BLOBS, isControl, type Call } from "../../schemas/bus/Call.ts";
-import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { isControl, type Call } from "../../schemas/bus/Call.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
-import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
+import { decodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
-import { encodeError, HIDDEN_ERROR, resultTooLarge } from "../../core/call/remoteError.ts";
+import { encodeError, HIDDEN_ERROR } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
@@ -34,7 +33,9 @@ import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import { turnSlicesOf, type TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
+import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
 import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
+import { IsolatedSlot } from "./IsolatedSlot.ts";
 import { addTraffic } from "./slot/addTraffic.ts";
 import { takeCensus } from "./takeCensus.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
@@ -55,8 +56,6 @@ export const LEASE_MARGIN = 0.2;
 const DRAIN_MS_MIN = 1_000;
 /** How often a shard checks whether its last calls are answered, or its lease is renewed. */
 const ANSWERED_POLL_MS = 5;
-
-const encoder = new TextEncoder();
 
 export class Shard {
   readonly shard: ShardId;
@@ -270,7 +269,7 @@ export class Shard {
   }
 
   private async run(id: AgentId, call: Call, body: Uint8Array): Promise<CallAnswer> {
-    const { blobs, log, time } = this.services;
+    const { log, time } = this.services;
     // Before anything is checked, so that nothing is old when the call begins. An input waits in
     // its agent's mailbox.
     const pause = call.kind === "input" ? undefined : turnSlicesOf(time).turn(id);
@@ -288,12 +287,7 @@ export class Shard {
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     try {
-      const blob = "blob" in call ? call.blob : undefined;
-      // Callers may be gateways, which may not read what agents have stored.
-      if (blob !== undefined && !blob.startsWith(CALL_BLOBS))
-        throw new Error("a call refers to a blob that does not contain the body of a call");
-      const whole = blob === undefined ? body : await blobs.get(blob);
-      if (whole === undefined) throw new Error("the body of a call is gone");
+      const whole = hasBlob(call) ? await this.bodyOf(id, call, body) : body;
       const slot = this.slots.of(id);
       if (call.kind === "input") {
         const full = refuseInput(this.services, id, slot.outstanding.size);
@@ -315,6 +309,12 @@ export class Shard {
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: isOfCode(call) ? { kind: "error", ...encodeError(error) } : HIDDEN_ERROR };
     }
+  }
+
+  /** The process of an isolated agent reads the body. */
+  private async bodyOf(id: AgentId, call: Call, body: Uint8Array): Promise<Uint8Array> {
+    if (this.slots.of(id) instanceof IsolatedSlot) return body;
+    return wholeCall(this.services.blobs, call, body);
   }
 
   /**
@@ -345,19 +345,12 @@ export class Shard {
     return this.services.time.monotonicMs() < this.validUntilMs;
   }
 
-  private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
+  private async respond(subject: string, answer: CallAnswer): Promise<void> {
     const { bus } = this.services;
-    const bytes = typeof body === "string" ? encoder.encode(body) : body;
-    const data = encodeMessage(reply, bytes);
     // Nothing that is sent to a new socket may overtake the reply that opens it.
-    const send = reply.kind === "connected" ? bus.publish : bus.answer;
-    if (data.length <= bus.payloadBytesMax) return send(subject, data);
-    if (!hasBody(reply) || bytes === undefined) {
-      const instead = resultTooLarge(data.length, bus.payloadBytesMax);
-      return bus.publish(subject, encodeMessage(instead));
-    }
-    const blob = await this.largeAnswers.put(bytes);
-    bus.publish(subject, encodeMessage({ ...reply, blob }));
+    const send = answer.reply.kind === "connected" ? bus.publish : bus.answer;
+    const data = this.largeAnswers.encode(answer);
+    send(subject, data instanceof Uint8Array ? data : await data);
   }
 }
 
@@ -369,9 +362,6 @@ const misdirected = ({ kind }: Call): CallAnswer => ({
     message: `A call of kind ${kind} does not arrive on this subject: is its sender of an older release?`,
   },
 });
-
-const hasBody = ({ kind }: CallReply): boolean =>
-  kind === "response" || kind === "piece" || kind === "done" || kind === "forward";
 
 /**
  * Calls of stubs, `getAgentByName` and commands. They are made by code of the installation, which

@@ -12,7 +12,8 @@ import * as Effect from "effect/Effect";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
-import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
+import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
@@ -40,6 +41,7 @@ export const serveIsolated = (services: HostServices, onAsk: OnAsk) =>
 class IsolatedAgent {
   private readonly services: HostServices;
   private readonly slices: TimeSlices;
+  private readonly largeAnswers: LargeAnswers;
   private slot: AgentSlot | undefined;
   private epoch: Epoch | undefined;
   private lost = new AbortController();
@@ -50,6 +52,7 @@ class IsolatedAgent {
   constructor(services: HostServices, onAsk: OnAsk) {
     this.services = services;
     this.slices = new TimeSlices(services.time);
+    this.largeAnswers = new LargeAnswers(services);
     onAsk((id, owner, ask, answer) => this.receive(id, owner, ask, answer));
     const { time } = services;
     this.cancelSweep = interval(time, SWEEP_MS, () => {
@@ -63,6 +66,7 @@ class IsolatedAgent {
 
   async stop(): Promise<void> {
     this.cancelSweep();
+    this.largeAnswers.end();
     await this.slot?.drain(this.slices);
   }
 
@@ -78,12 +82,11 @@ class IsolatedAgent {
     };
     this.open.add(answer);
     if (ask.kind === "deliver") {
-      const { seq, deliveries, data } = ask;
+      const { seq, deliveries } = ask;
       return slot.deliver({
         id,
         seq: seq as Sequence,
         deliveries,
-        ...(data !== undefined && { data: Buffer.from(data, "base64") }),
         ack: () => answer({ kind: "acked" }),
         nak: (delayMs) => answer({ kind: "nacked", delayMs }),
       });
@@ -97,18 +100,19 @@ class IsolatedAgent {
         .drain(this.slices)
         .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
     const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
-    slot.call(head, body).then(
-      (found) => answer({ kind: "answered", data: encodeAnswer(found) }),
-      (error: unknown) => {
-        if (isTransient(error))
-          return answer({ kind: "failed", transient: true, message: String(error) });
-        this.services.log.error("an agent could not answer", { ...id, error: stackOf(error) });
-        answer({
-          kind: "answered",
-          data: encodeAnswer({ reply: { kind: "error", ...encodeError(error) } }),
-        });
-      },
-    );
+    this.call(slot, head, body).then(answer, (error: unknown) => {
+      if (isTransient(error))
+        return answer({ kind: "failed", transient: true, message: String(error) });
+      this.services.log.error("an agent could not answer", { ...id, error: stackOf(error) });
+      const reply = encodeMessage({ kind: "error", ...encodeError(error) });
+      answer({ kind: "answered", data: toText(reply) });
+    });
+  }
+
+  private async call(slot: AgentSlot, call: SlotCall, body: Uint8Array): Promise<IsolatedReply> {
+    const whole = hasBlob(call) ? await wholeCall(this.services.blobs, call, body) : body;
+    const data = await this.largeAnswers.encode(await slot.call(call, whole));
+    return { kind: "answered", data: toText(data) };
   }
 
   private slotOf(id: AgentId, { epoch, host }: IsolatedOwner): AgentSlot {
@@ -141,7 +145,4 @@ class IsolatedAgent {
   }
 }
 
-function encodeAnswer({ reply, body }: CallAnswer): string {
-  const bytes = typeof body === "string" ? Buffer.from(body) : body;
-  return Buffer.from(encodeMessage(reply, bytes)).toString("base64");
-}
+const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");

@@ -14,9 +14,10 @@ const WAYS: Readonly<Record<string, () => void>> = {
 };
 
 export class Killer extends Agent {
-  override onRequest(request: Request): Response {
+  /** Answers with the body, where there is one. */
+  override async onRequest(request: Request): Promise<Response> {
     WAYS[new URL(request.url).searchParams.get("end") ?? ""]?.();
-    return new Response("alive");
+    return new Response(request.method === "POST" ? await request.arrayBuffer() : "alive");
   }
 
   override onMessage(connection: { send: (text: string) => void }, message: unknown): void {

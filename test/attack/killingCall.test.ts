@@ -149,3 +149,20 @@ describe("a call that ends its agent's process each time it runs", () => {
     TEST_TIMEOUT_MS,
   );
 });
+
+test(
+  "an isolated agent receives and answers bodies that no message has room for",
+  async () => {
+    const url = freshUrl();
+    expect((await get(`${url}?end=exit`)).status).toBe(502);
+    const body = Buffer.alloc(3 * 1024 * 1024, "large ");
+    // A lease may end meanwhile on a busy machine, and the host then loses the call.
+    const answer = await pollUntil("it is answered", async () => {
+      const response = await fetch(url, { method: "POST", body });
+      const value = Buffer.from(await response.arrayBuffer());
+      return response.ok ? { done: true, value } : { done: false, saw: response.status };
+    });
+    expect(answer.equals(body)).toBe(true);
+  },
+  TEST_TIMEOUT_MS,
+);

@@ -4,7 +4,6 @@
  */
 import { expect, test } from "vitest";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
@@ -17,7 +16,7 @@ import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 const ID = agentId("Board", "one");
 const NO_BODY = new Uint8Array();
 
-/** A process that answers as the test says, and the inbox that the slot reads. */
+/** A process that answers as the test says. */
 class Alone {
   readonly time = new VirtualTime();
   /** What the process is asked, in order: `deliver 1`, `erase`. */
@@ -27,7 +26,7 @@ class Alone {
   readonly slot: IsolatedSlot;
   private open: Array<{ readonly name: string; answer: (reply: IsolatedReply) => void }> = [];
 
-  constructor(read: (seq: Sequence) => Promise<Uint8Array | undefined> = async () => NO_BODY) {
+  constructor() {
     const isolation = {
       ask: (_id, _owner, ask) => {
         const name = nameOf(ask);
@@ -41,7 +40,6 @@ class Alone {
       signal: new AbortController().signal,
       services: {
         config: { hostId: "host" },
-        inbox: { get: (_id: unknown, seq: Sequence) => read(seq) },
         time: this.time,
       },
     } as unknown as SlotContext;
@@ -70,8 +68,7 @@ class Alone {
 }
 
 function nameOf(ask: IsolatedAsk): string {
-  if (ask.kind === "deliver")
-    return `deliver ${ask.seq}${ask.data === undefined ? " without bytes" : ""}`;
+  if (ask.kind === "deliver") return `deliver ${ask.seq}`;
   if (ask.kind !== "call") return ask.kind;
   return decodeMessage<SlotCall>(Buffer.from(ask.data, "base64")).head.kind;
 }
@@ -113,27 +110,6 @@ test("an erasure that its process did not answer drops no input", async () => {
   expect(alone.settled).toEqual([]);
   await alone.answer("deliver", { kind: "acked" });
   expect(alone.asked).toEqual(SEQS.slice(16).map((seq) => `deliver ${seq}`));
-});
-
-test("an input that is being read when its agent is erased is not passed", async () => {
-  let end = (_data: Uint8Array): void => undefined;
-  const alone = new Alone(() => new Promise((resolve) => (end = resolve)));
-  await alone.deliver(1);
-  const erasing = alone.slot.call(ERASE, NO_BODY);
-  end(NO_BODY);
-  await alone.time.settle();
-  await alone.answer("erase", ERASED);
-  await erasing;
-  expect(alone.asked).toEqual(["erase"]);
-  expect(alone.settled).toEqual(["ack 1"]);
-});
-
-test("an input whose body is lost is passed without it", async () => {
-  const alone = new Alone(() => Promise.reject(new CorruptFrame({ message: "the blob is gone" })));
-  await alone.deliver(1);
-  expect(alone.asked).toEqual(["deliver 1 without bytes"]);
-  await alone.answer("deliver", { kind: "acked" });
-  expect(alone.settled).toEqual(["ack 1"]);
 });
 
 test("inputs of a process that ends at once are passed again after a pause", async () => {

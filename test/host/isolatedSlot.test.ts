@@ -90,6 +90,20 @@ class Alone {
   }
 }
 
+test("a body in the blob store is left to the process", async () => {
+  let passed: string | undefined;
+  const ask = (_id: unknown, _owner: unknown, asked: IsolatedAsk) => {
+    if (asked.kind === "call") passed = asked.data;
+    return Promise.resolve(answered({ kind: "result", value: 1 }));
+  };
+  const call: SlotCall = {
+    kind: "fetch", id: "1", url: "http://a.example/", method: "POST", headers: [], blob: "call/1",
+  }; // prettier-ignore
+  await slotsOf(true, ask).of(ID).call(call, NO_BODY);
+  const { head, body } = decodeMessage<SlotCall>(Buffer.from(passed!, "base64"));
+  expect([head, body.length]).toEqual([call, 0]);
+});
+
 test("a slot whose agent has a socket is not empty, until the socket is closed", async () => {
   const alone = new Alone();
   await alone.call({ kind: "connect", socket: SOCKET });
