@@ -5,6 +5,9 @@
  * counts first.
  */
 
+/** Less than a second of a thread. A table of 25 MiB has fewer rows. */
+export const JSON_OPENINGS_MAX = 500_000;
+
 const OPEN_LIST = 0x5b;
 const OPEN_OBJECT = 0x7b;
 
@@ -21,3 +24,18 @@ export function openingsIn(bytes: Uint8Array): number {
   for (let at = 0; at < bytes.length; at++) if (isOpening(bytes[at])) openings++;
   return openings;
 }
+
+/**
+ * Whether the bytes are JSON with more than `JSON_OPENINGS_MAX` lists and objects. Such JSON begins
+ * with a bracket, so other content may have as many as it likes.
+ */
+export function isCostlyJson(bytes: Uint8Array): boolean {
+  let first = 0;
+  while (isSkipped(bytes[first])) first++;
+  return isOpening(bytes[first]) && openingsIn(bytes) > JSON_OPENINGS_MAX;
+}
+
+/** White space of JSON, or a byte of the mark before it, which decoding drops. */
+const isSkipped = (byte: number | undefined): boolean =>
+  byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09 ||
+  byte === 0xef || byte === 0xbb || byte === 0xbf; // prettier-ignore

@@ -54,7 +54,7 @@ export interface MailServerOptions {
   readonly bytesInFlightMax: number;
   /**
    * A message that is not complete by then receives a temporary error, and its room is free. After
-   * a further `idleTimeoutMs`, its connection is closed.
+   * a further `idleTimeoutMs`, its connection is closed. So is one on which none comes.
    */
   readonly messageTimeoutMs: number;
   readonly recipientsMax: number;

@@ -13,7 +13,7 @@
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
-import { openingsIn } from "../../core/http/openingsIn.ts";
+import { JSON_OPENINGS_MAX, openingsIn } from "../../core/http/openingsIn.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
@@ -48,9 +48,6 @@ import { tooMany } from "./RateLimit.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
-
-/** Less than a second of the thread that all callers share. A table of 25 MiB has fewer rows. */
-const UNSIGNED_OPENINGS_MAX = 500_000;
 
 /** Deadlines are in seconds, so that this delay does not matter. */
 const DEADLINE_SLACK_MS = 25;
@@ -137,7 +134,7 @@ export class WebhookEndpoint {
 
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
-    if (route.verifier.unsigned === true && openingsIn(request.body) > UNSIGNED_OPENINGS_MAX)
+    if (route.verifier.unsigned === true && openingsIn(request.body) > JSON_OPENINGS_MAX)
       return webhook.answer(BODY_TOO_LARGE, TOO_MANY_OPENINGS);
     const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")
@@ -277,9 +274,7 @@ const NO_BODY = new Uint8Array(0);
 
 const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
 const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target accepts it" };
-const TOO_MANY_OPENINGS = refused(
-  `its body has more than ${UNSIGNED_OPENINGS_MAX} lists and objects`,
-);
+const TOO_MANY_OPENINGS = refused(`its body has more than ${JSON_OPENINGS_MAX} lists and objects`);
 const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
 const NO_ROOM: DeliveryEnd = { status: "unavailable", why: "there is no room for its body" };

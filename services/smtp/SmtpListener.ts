@@ -8,6 +8,8 @@
  * 3. The bytes of incoming messages are bounded over all connections, and for each peer. Past the
  *    bound, no message is begun, and one whose next part has no room, or that takes too long, is
  *    dropped at once. Its sender receives a temporary error.
+ * 4. Only messages keep a connection open: one whose client sends none within the time of a message
+ *    is closed, whatever commands it sends.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -32,6 +34,7 @@ const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
 const TOOK_TOO_LONG = "The message took too long";
+const SENT_NOTHING = "No message has come for too long";
 const TOO_LONG = busy(TOOK_TOO_LONG);
 const TOO_MUCH = busy("Too much mail at once");
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
@@ -59,6 +62,8 @@ function shortened(text: string): string {
 
 class Listener {
   private readonly peers = new Map<string, number>();
+  /** Rule 4: of the sessions between two messages. */
+  private readonly waiting = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   private readonly inFlight: BytesInFlight;
   private server: SMTPServer | undefined;
 
@@ -116,6 +121,7 @@ class Listener {
   }
 
   private connect(session: SMTPServerSession, reply: Reply): void {
+    this.awaitMessage(session);
     const peer = peerOf(session);
     const open = (this.peers.get(peer) ?? 0) + 1;
     this.peers.set(peer, open);
@@ -125,10 +131,25 @@ class Listener {
   }
 
   private closed(session: SMTPServerSession): void {
+    this.stopWaiting(session);
     const peer = peerOf(session);
     const left = (this.peers.get(peer) ?? 1) - 1;
     if (left > 0) this.peers.set(peer, left);
     else this.peers.delete(peer);
+  }
+
+  /** Rule 4. */
+  private awaitMessage(session: SMTPServerSession): void {
+    const { messageTimeoutMs, idleTimeoutMs } = this.options;
+    const late = setTimeout(
+      () => this.end(session, SENT_NOTHING),
+      messageTimeoutMs + idleTimeoutMs,
+    );
+    this.waiting.set(session, late.unref());
+  }
+
+  private stopWaiting(session: SMTPServerSession): void {
+    clearTimeout(this.waiting.get(session));
   }
 
   private begin(session: SMTPServerSession): Error | undefined {
@@ -147,6 +168,7 @@ class Listener {
     const peer = peerOf(session);
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
+    this.stopWaiting(session);
     try {
       const raw = await this.read(stream, session, held);
       if (raw === undefined) return; // rule 1: the sender has gone
@@ -161,14 +183,15 @@ class Listener {
             });
     } finally {
       this.inFlight.add(peer, -held.bytes);
+      this.awaitMessage(session);
       reply(errorOf(answer) ?? null);
     }
   }
 
   /** Closes the connection of a session. */
-  private end(session: SMTPServerSession): void {
+  private end(session: SMTPServerSession, why: string): void {
     for (const connection of this.server?.connections ?? [])
-      if (connection.session === session) connection.send(421, TOOK_TOO_LONG);
+      if (connection.session === session) connection.send(421, why);
   }
 
   /**
@@ -194,7 +217,10 @@ class Listener {
     };
     const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
     // One that goes on without an end would keep its connection for ever.
-    const over = setTimeout(() => this.end(session), messageTimeoutMs + idleTimeoutMs);
+    const over = setTimeout(
+      () => this.end(session, TOOK_TOO_LONG),
+      messageTimeoutMs + idleTimeoutMs,
+    );
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
         if (refusal !== undefined) return;

@@ -9,9 +9,10 @@
  *    nor by that of the file it leads to.
  * 4. `run_worker_first` decides by the file, too, however the request spells its path: a module may
  *    guard what is behind such a pattern (`spellings`).
+ * 5. A large file is read as its caller takes it, so that many slow callers use little memory.
  */
 import { createHash } from "node:crypto";
-import { realpathSync } from "node:fs";
+import { createReadStream, realpathSync } from "node:fs";
 import { readFile, realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 import { lookup } from "mrmime";
@@ -20,6 +21,8 @@ import type { AssetsConfig } from "./WranglerConfig.ts";
 
 /** Stands for a file that does not exist. */
 const NO_FILE = "none";
+/** Rule 5. What gateways send in one piece; they limit the larger answers that wait. */
+const WHOLE_BYTES_MAX = 64 * 1024;
 
 interface Found {
   /** In the folder, by the request's names. */
@@ -32,8 +35,13 @@ interface Found {
 export class Assets {
   readonly #root: string | undefined;
   readonly #config: AssetsConfig;
-  /** What `.assetsignore` said when it was last read, and which file it was. */
-  #ignored = { file: NO_FILE, ignore: new AssetsIgnore("") };
+  /** What `.assetsignore` said when it was last read, and in which version. */
+  #ignored = { version: NO_FILE, ignore: new AssetsIgnore("") };
+  /** Hashes of files that were asked for, by real path. */
+  readonly #hashes = new Map<
+    string,
+    { readonly version: string; readonly hash: Promise<string> }
+  >();
 
   /** A folder that is not there serves nothing. */
   constructor(config: AssetsConfig) {
@@ -59,7 +67,7 @@ export class Assets {
       const names = [plainPath(pathname), ...files];
       const isGuarded = names.some((name) => whoIsFirst(name, moduleFirst) === "module");
       if (first === undefined && isGuarded) return undefined; // rule 4
-      return answer(request, found.file);
+      return this.#answer(request, found.file);
     }
     const navigates = request.headers.get("sec-fetch-mode") === "navigate";
     return this.#config.singlePage && navigates ? this.#index(request) : undefined;
@@ -70,14 +78,14 @@ export class Assets {
     const request = input instanceof Request ? input : new Request(input);
     if (!isRead(request)) return new Response("Method Not Allowed", { status: 405 });
     const found = await this.#find(new URL(request.url).pathname);
-    if (found !== undefined) return answer(request, found.file);
+    if (found !== undefined) return this.#answer(request, found.file);
     const index = this.#config.singlePage ? await this.#index(request) : undefined;
     return index ?? new Response("Not Found", { status: 404 });
   }
 
   async #index(request: Request): Promise<Response | undefined> {
     const found = await this.#find("/index.html");
-    return found === undefined ? undefined : answer(request, found.file);
+    return found === undefined ? undefined : this.#answer(request, found.file);
   }
 
   /** The file that a path means: itself, with `.html`, or the folder's index. */
@@ -95,6 +103,32 @@ export class Assets {
     return undefined;
   }
 
+  async #answer(request: Request, file: string): Promise<Response> {
+    const etag = `"${await this.#hash(file)}"`;
+    const headers = {
+      etag,
+      "cache-control": "public, max-age=0, must-revalidate",
+      "content-type": contentType(file),
+    };
+    if (hasTag(request.headers.get("if-none-match"), etag))
+      return new Response(null, { status: 304, headers });
+    if (request.method === "HEAD") return new Response(null, { headers });
+    const { size } = await stat(file);
+    return new Response(size > WHOLE_BYTES_MAX ? streamOf(file) : await readFile(file), {
+      headers,
+    });
+  }
+
+  async #hash(file: string): Promise<string> {
+    const version = await versionOf(file);
+    const known = this.#hashes.get(file);
+    if (known?.version === version) return known.hash;
+    const hash = hashOf(file);
+    this.#hashes.set(file, { version, hash });
+    hash.catch(() => this.#hashes.delete(file));
+    return hash;
+  }
+
   #namesOf(path: string): ReadonlyArray<string> {
     return path.slice(this.#root!.length).split(sep).filter(Boolean);
   }
@@ -102,17 +136,13 @@ export class Assets {
   /** Rejects if the file can't be read: nothing is served on a guess. */
   async #ignore(): Promise<AssetsIgnore> {
     const path = join(this.#root!, ".assetsignore");
-    // A build replaces it.
-    const file = await stat(path).then(
-      ({ mtimeMs, size, ino }) => `${mtimeMs} ${size} ${ino}`,
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return NO_FILE;
-        throw error;
-      },
-    );
-    if (file !== this.#ignored.file) {
-      const text = file === NO_FILE ? "" : await readFile(path, "utf8");
-      this.#ignored = { file, ignore: new AssetsIgnore(text) };
+    const version = await versionOf(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return NO_FILE;
+      throw error;
+    });
+    if (version !== this.#ignored.version) {
+      const text = version === NO_FILE ? "" : await readFile(path, "utf8");
+      this.#ignored = { version, ignore: new AssetsIgnore(text) };
     }
     return this.#ignored.ignore;
   }
@@ -183,17 +213,33 @@ function matches(pattern: string, pathname: string): boolean {
   return pathname.length - last.length >= at && pathname.endsWith(last);
 }
 
-async function answer(request: Request, file: string): Promise<Response> {
-  const bytes = await readFile(file);
-  const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
-  const headers = {
-    etag,
-    "cache-control": "public, max-age=0, must-revalidate",
-    "content-type": contentType(file),
-  };
-  if (hasTag(request.headers.get("if-none-match"), etag))
-    return new Response(null, { status: 304, headers });
-  return new Response(request.method === "HEAD" ? null : bytes, { headers });
+/** Differs once a build has replaced the file. */
+const versionOf = async (file: string): Promise<string> => {
+  const { mtimeMs, size, ino } = await stat(file);
+  return `${mtimeMs} ${size} ${ino}`;
+};
+
+async function hashOf(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const piece of createReadStream(file)) hash.update(piece as Uint8Array);
+  return hash.digest("base64url").slice(0, 22);
+}
+
+/** Rule 5. Opens the file at the first read: an answer that is dropped leaves none open. */
+function streamOf(file: string): ReadableStream<Uint8Array> {
+  let pieces: AsyncIterator<Uint8Array> | undefined;
+  return new ReadableStream(
+    {
+      pull: async (controller) => {
+        pieces ??= createReadStream(file)[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+        const { done, value } = await pieces.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      cancel: async () => void (await pieces?.return?.()),
+    },
+    { highWaterMark: 0 },
+  );
 }
 
 /** Whether `If-None-Match` names the tag, which a proxy that compresses makes weak. */

@@ -122,6 +122,15 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     expect(reached).toEqual(["RepoAgent POST"]);
   });
 
+  test("an open agent gets no body of nothing but lists, and files with as many brackets", async () => {
+    const send = async (content: string): Promise<number> =>
+      (await fetch(at("/agents/open-agent/lists"), { method: "POST", body: content })).status;
+    expect(await send(` \n[${"[],".repeat(600_000)}0]`)).toBe(413);
+    expect(reached).toEqual([]);
+    expect(await send(`a file: ${"[".repeat(600_000)}`)).toBe(200);
+    expect(await send(`[${"[],".repeat(1_000)}0]`)).toBe(200);
+  });
+
   test.each([
     ["GET", "/agents/repo-agent/m"],
     ["PUT", "/agents/repo-agent/m"],

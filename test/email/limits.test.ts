@@ -248,6 +248,18 @@ describe("the SMTP listener", () => {
     });
   });
 
+  test("a client that sends commands and no message loses its connection", async () => {
+    const { port } = await listen({ messageTimeoutMs: 100, idleTimeoutMs: 3_000 });
+    const client = new RawClient(port);
+    await client.hear();
+    await client.say("EHLO me");
+    const answer = await pollUntil("the connection is closed", async () => {
+      const said = await client.say("NOOP");
+      return said.startsWith("250") ? { done: false, saw: said } : { done: true, value: said };
+    });
+    expect(answer).toMatch(/^421 |^closed/);
+  });
+
   test("an answer has at most 512 octets, in whole characters", async () => {
     const { port } = await listen({}, undefined, (mail) => mail.setReject("nö".repeat(400)));
     const { response } = await deliver(port, MAIL);

@@ -36,6 +36,9 @@ describe("a mail is refused with", () => {
     ["two million empty lines", () => `${HEAD}\r\n${"\r\n".repeat(2_000_000)}`],
     ["thirty thousand parts", () => multipart(...Array<string>(30_000).fill("\r\n"))],
     ["an attached message of empty lines", () => multipart(attached(`${HEAD}\r\n${"\r\n".repeat(200_000)}`))],
+    ["an address list of nothing but separators", () => `${HEAD}To: ${"a:".repeat(200_000)}\r\n\r\nx`],
+    ["many attached messages of separators", () => multipart(...Array<string>(4).fill(attached(`${HEAD}To: ${"a:".repeat(40_000)}\r\n\r\nx`)))],
+    ["two thousand attached messages", () => multipart(...Array<string>(2_000).fill(attached(`${HEAD}\r\nx`)))],
     ["many attached messages of empty lines", () => multipart(...Array<string>(4).fill(attached(`${HEAD}\r\n${"\r\n".repeat(40_000)}`)))],
   ])("%s", async (_what, text) => {
     await expect(parse(text())).rejects.toThrow(/^The mail has more than/);

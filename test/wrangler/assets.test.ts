@@ -45,6 +45,29 @@ describe("static files of a module", () => {
     expect([again!.status, await again!.text()]).toEqual([304, ""]);
   });
 
+  it("are read as they are taken, if they are large", async () => {
+    const content = Buffer.alloc(4 * 1024 * 1024, "a line of the file\n");
+    writeFileSync(join(root, "public/large.txt"), content);
+    const reader = (await assets().before(get("/large.txt")))!.body!.getReader();
+    const pieces: Uint8Array[] = [];
+    for (let read = await reader.read(); !read.done; read = await reader.read())
+      pieces.push(read.value as Uint8Array);
+    expect(Buffer.concat(pieces).equals(content)).toBe(true);
+    expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThanOrEqual(64 * 1024);
+  });
+
+  it("have another etag once they were replaced", async () => {
+    const served = assets();
+    const etags: Array<string | null> = [];
+    for (const content of ["one", "other"]) {
+      writeFileSync(join(root, "public/built.js"), content);
+      const response = (await served.before(get("/built.js")))!;
+      expect(await response.text()).toBe(content);
+      etags.push(response.headers.get("etag"));
+    }
+    expect(new Set(etags).size).toBe(2);
+  });
+
   it.each(["/link.txt", "/.git/config", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/%00", "/%ff"])(
     "do not include %s",
     async (path) => {
