@@ -6,6 +6,9 @@ export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
   readonly message: string;
 }> {}
 
+/** The broker's login may not call the agent. A retry is denied, too. */
+export class CallDenied extends AgentUnreachable {}
+
 /**
  * The agent's host had the call and did not answer. It may have been done, and it may end the next
  * host too, so don't retry it.

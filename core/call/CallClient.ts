@@ -35,7 +35,7 @@ import type { CallAnswer } from "./CallAnswer.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
-import { AgentUnreachable, CallLost, CallTimedOut } from "./AgentUnreachable.ts";
+import { AgentUnreachable, CallDenied, CallLost, CallTimedOut } from "./AgentUnreachable.ts";
 import { AnswerBudget } from "./AnswerBudget.ts";
 import { encodeCall, wholeBody, type EncodedCall } from "./callBodies.ts";
 import { deepened } from "./callDepth.ts";
@@ -173,7 +173,7 @@ export class CallClient {
     const { deadlineMs: timeoutMs, what = `The process ${id.name}` } = options;
     const reply = await bus.request(subjects.process(id.name), encodeMessage(call), { timeoutMs });
     if (reply._tag === "NoResponders") throw unreachable(what, "it has ended");
-    if (reply._tag === "Denied") throw unreachable(what, reply.message);
+    if (reply._tag === "Denied") throw denied(what, reply.message);
     if (reply._tag === "TimedOut") throw lost(what, "it did not answer");
     const { head, body } = decodeMessage<CallReply>(reply.data);
     return { reply: head, body };
@@ -307,7 +307,7 @@ export class CallClient {
       } else if (reply._tag === "NoResponders") {
         why = UNOWNED;
       } else if (reply._tag === "Denied") {
-        throw unreachable(what, reply.message);
+        throw denied(what, reply.message);
       } else {
         const isLost = this.owners.lossesOf(shard) !== losses;
         const isEarly = endMs - time.monotonicMs() > CLOCKS_MS;
@@ -324,6 +324,9 @@ export class CallClient {
 
 const unreachable = (what: string, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `${what} can't be reached: ${why}` });
+
+const denied = (what: string, why: string): CallDenied =>
+  new CallDenied({ message: `${what} can't be reached: ${why}` });
 
 const timedOut = (what: string, deadlineMs: number): CallTimedOut =>
   new CallTimedOut({

@@ -139,6 +139,12 @@ async function appendAgain(
     if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
+    // One refusal may be the end of an election; a lost connection has a line of its own.
+    if (attempt > 0 && nats.connection.connected())
+      nats.connection.log("warn", "an event could not be stored; its turn waits", {
+        stream: streamOf(nats, id),
+        why: last.message,
+      });
     await retryPause(nats.connection, attempt, signal);
     if (signal.aborted) return { _tag: "Unknown", message: last.message };
     const outcome = await tryAppend(nats, id, data, options);

@@ -84,14 +84,16 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       if (before !== undefined && isLive(before)) return { _tag: "Held" };
       const after = before?.seq ?? (0 as Sequence);
       const { outcome, mark } = await write(key, encoder.encode(value), after);
-      let seq: number | undefined = outcome._tag === "Stored" ? outcome.seq : undefined;
       if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
-      if (seq === undefined) {
+      let seq: number;
+      if (outcome._tag === "Stored") ({ seq } = outcome);
+      else {
         const found = await current(key);
-        if (found?.header(LeaseHeader.mark) === mark) seq = found.seq;
-        else if (outcome._tag === "Refused") return { _tag: "Held" };
-        // Ambiguous and not stored yet. If it is stored after all, the next claim finds it.
-        else throw new BrokerUnavailable({ message: `the claim of ${key} was not acked` });
+        if (found?.header(LeaseHeader.mark) === mark) ({ seq } = found);
+        else if (isOvertaken(outcome)) return { _tag: "Held" };
+        // Refused for lack of room, or ambiguous and not stored yet. If it is stored after all, the
+        // next claim finds it.
+        else throw notWritten(key, outcome);
       }
       const epoch = seq as Epoch;
       held.set(key, { epoch, revision: seq as Sequence });
@@ -108,7 +110,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   ): Promise<Rewritten> => {
     const mine = held.get(lease.key);
     if (mine === undefined || mine.epoch !== lease.epoch) return { _tag: "Lost" };
-    for (let attempt = 1; attempt <= WRITES_MAX; attempt++) {
+    for (let attempt = 1; ; attempt++) {
       const { outcome, mark } = await write(lease.key, value, mine.revision, ...lines);
       if (outcome._tag === "Stored") {
         mine.revision = outcome.seq;
@@ -131,8 +133,8 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
         return { _tag: "Lost" };
       }
       mine.revision = found.seq;
+      if (attempt === WRITES_MAX) throw notWritten(lease.key, outcome);
     }
-    throw new BrokerUnavailable({ message: `${lease.key} could not be written` });
   };
 
   /** Live leases of one bucket whose key starts with `keyPrefix`. */
@@ -196,6 +198,10 @@ const epochOf = ({ epoch }: Lease): readonly [string, string] => [LeaseHeader.ep
 
 /** `seq`: of the message that now is the key's last. */
 type Rewritten = { readonly _tag: "Renewed"; readonly seq: Sequence } | { readonly _tag: "Lost" };
+
+/** With the broker's reason, such as a full disk. */
+const notWritten = (key: string, { message }: { readonly message: string }): BrokerUnavailable =>
+  new BrokerUnavailable({ message: `${key} could not be written: ${message}` });
 
 /** Refused by a working leader because another write came first, not for lack of a leader. */
 const isOvertaken = (outcome: PublishOutcome): boolean =>

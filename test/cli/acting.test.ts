@@ -3,7 +3,7 @@
  * `installation.test.ts`.
  */
 import { describe, expect, it } from "vitest";
-import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
+import { AgentUnreachable, CallDenied } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
@@ -238,5 +238,17 @@ describe("agents dead", () => {
     expect(code).toBe(2);
     for (const part of ["list", "show", "redrive", "drop"])
       expect(err).toMatch(new RegExp(`^  ${part} `, "m"));
+  });
+});
+
+describe("a login that may not call the agent", () => {
+  const denied = new CallDenied({
+    message: "Agent C/x can't be reached: the login may not use it",
+  });
+
+  it("agents call does not ask whether a host runs", async () => {
+    const { cli } = fixture(denied);
+    const { err } = await cli.run(["call", "C", "x", "m", ...NATS]);
+    expect(err).toBe(`${denied.message}. Log in as the operator.`);
   });
 });

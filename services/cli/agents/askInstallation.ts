@@ -2,11 +2,11 @@
  * Asks the hosts of an installation a question over all agents, for a command or the console.
  * Without a host there is no answer, and the caller reads its own view (`withView`).
  */
-import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
 import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import { notReached } from "./notReached.ts";
 import { refusedByHost } from "./refusedByHost.ts";
 import { failed, notFound } from "../terminal/CliError.ts";
 
@@ -47,7 +47,5 @@ export async function askInstallation(
 export function explained(error: unknown): unknown {
   if (error instanceof UnknownClass) return notFound(error.message);
   if (error instanceof QueryRefused) return failed(error.message);
-  return error instanceof AgentUnreachable
-    ? failed(`${error.message}. "agents query --local" asks no host.`)
-    : error;
+  return notReached(error, '"agents query --local" asks no host.');
 }

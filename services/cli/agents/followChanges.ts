@@ -6,6 +6,9 @@
  * 1. The lines of one event are printed together. Only the last has the position after the event;
  *    `event` and `turn` identify a repeated line.
  * 2. If the broker goes away, reading starts again at the last event.
+ * 3. An event that is damaged, or follows one that its state needs, is a line with the reason
+ *    (`unreadable`), so that one agent holds up no other. An event of a newer release is not
+ *    damaged, and ends the command.
  */
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { changes, type Change, type ChangesWanted } from "../../../core/changes/changes.ts";
@@ -47,8 +50,8 @@ interface FollowOptions {
 
 /**
  * Resolves at a signal or after `limit` lines. Throws `CliError` for a position of another
- * installation, for a damaged event, if the archive is unreachable, and if history is trimmed while
- * it is read; each says where to continue.
+ * installation, for an event of a newer release, if the archive is unreachable or damaged, and if
+ * history is trimmed while it is read; each says where to continue.
  */
 export async function followChanges(
   ports: ReadPorts,
@@ -130,25 +133,31 @@ class Printer {
 
   /** True once no more lines are wanted. */
   async print(change: Change): Promise<boolean> {
-    const { id, event, before, after } = change;
-    const { head } = decodeStored(event, addressKey(id));
-    this.noteGap(change, head.after ?? 0);
-    const lines = await this.states.tell(id, event);
+    const { id, before, after } = change;
+    const lines = await this.linesOf(change);
     for (const [turn, line] of lines.entries()) {
       const isLast = turn === lines.length - 1;
-      const told = {
-        position: encodePosition(isLast ? after : before),
-        event: head.id,
-        turn,
-        class: id.class,
-        name: id.name,
-        changed: WHAT_CHANGED.filter((what) => line[what] !== undefined),
-        ...(line satisfies HistoryLine),
-      };
-      this.terminal.out(JSON.stringify(told));
+      const position = encodePosition(isLast ? after : before);
+      this.terminal.out(JSON.stringify({ position, class: id.class, name: id.name, ...line }));
       if (--this.left <= 0) return true;
     }
     return false;
+  }
+
+  private async linesOf(change: Change): Promise<ReadonlyArray<object>> {
+    const { id, event } = change;
+    try {
+      const { head } = decodeStored(event, addressKey(id));
+      this.noteGap(change, head.after ?? 0);
+      return (await this.states.tell(id, event)).map((line: HistoryLine, turn) => {
+        const changed = WHAT_CHANGED.filter((what) => line[what] !== undefined);
+        return { event: head.id, turn, changed, ...line };
+      });
+    } catch (error) {
+      if (!(error instanceof CorruptFrame)) throw error;
+      this.terminal.err(`${error.message}. The line of event ${event.seq} has no turn.`);
+      return [{ seq: event.seq, unreadable: error.message }]; // rule 3
+    }
   }
 
   /** Events were trimmed, and no configured archive has them. */
@@ -166,7 +175,7 @@ class Printer {
 
 function toCliError(error: unknown, position: ChangePosition): unknown {
   const known =
-    error instanceof CorruptFrame ||
+    error instanceof CorruptFrame || // a part of the archive
     error instanceof UnknownVersion ||
     error instanceof ArchiveUnavailable ||
     error instanceof HistoryTrimmed;

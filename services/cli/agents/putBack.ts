@@ -3,7 +3,7 @@
  * agent's host to put it back (`services/host/restoreAgent`). The command rebuilds the point, which
  * may be in an archive that hosts do not read.
  */
-import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
+import { AgentUnreachable, CallDenied } from "../../../core/call/AgentUnreachable.ts";
 import { compareAgents } from "../../../core/history/compareAgents.ts";
 import { keepSent } from "../../../core/restore/keepSent.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
@@ -13,6 +13,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Point } from "../options/pointOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { notReached } from "./notReached.ts";
 import { wakeAgent } from "./wakeAgent.ts";
 import { withAgentAt } from "./withAgentAt.ts";
 
@@ -125,11 +126,12 @@ async function restore(
       const why = reply.kind === "error" ? reply.message : reply.kind;
       throw failed(`${addressKey(id)} was not restored: ${why}. Its host's log has details.`);
     } catch (error) {
-      if (!(error instanceof AgentUnreachable)) throw error;
       // Repeating is safe: a host that has already restored it answers with the same result.
-      if (tries < TRIES) continue;
-      throw failed(
-        `${error.message}. A host restores it: start one (agents host). "agents history" shows whether it was restored.`,
+      const mayHelp = error instanceof AgentUnreachable && !(error instanceof CallDenied);
+      if (mayHelp && tries < TRIES) continue;
+      throw notReached(
+        error,
+        'A host restores it: start one (agents host). "agents history" shows whether it was restored.',
       );
     }
 }

@@ -3,11 +3,12 @@
  * that owns the agent runs it.
  */
 import { Option, type Command } from "commander";
-import { AgentUnreachable, CallTimedOut } from "../../../core/call/AgentUnreachable.ts";
+import { CallTimedOut } from "../../../core/call/AgentUnreachable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { CallReply, RemoteError } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
+import { notReached } from "../agents/notReached.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readJson } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
@@ -80,8 +81,7 @@ async function call(ports: ReadPorts, terminal: Terminal, options: CallOptions):
     ({ reply } = await ports.calls.call(id, { ...what, method, args }, bounds));
   } catch (error) {
     if (error instanceof CallTimedOut) throw failed(`${error.message} (--timeout waits longer)`);
-    if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. Is a host running ("agents dev", "agents host")?`);
+    throw notReached(error, 'Is a host running ("agents dev", "agents host")?');
   }
   if (reply.kind === "error")
     throw failed(`${addressKey(id)}.${method}(): ${describeError(reply)}`);

@@ -19,7 +19,6 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { newestBase } from "../../../core/journal/baseFor.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
@@ -39,6 +38,7 @@ import {
   writeReceipt,
 } from "../agents/erasure/erasureReceipt.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
+import { notReached } from "../agents/notReached.ts";
 import { tellErasure } from "../agents/erasure/verifyErasure.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
@@ -336,8 +336,7 @@ async function endOf(
       `${addressKey(id)} could not be destroyed: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log has details.`,
     );
   } catch (error) {
-    if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. Its inputs were removed. Run this again.`);
+    throw notReached(error, "Its inputs were removed. Run this again.");
   }
 }
 

@@ -47,8 +47,9 @@ Waiting inputs and dead letters are not included.
 
 With --follow each line is
   {position, event, turn, class, name, changed, seq, time, cause, state?, sql?, schedules?, …}
-event and turn identify the turn for good; state is the state after it, if it changed. Store the
-position of the last line that you have processed, and continue with --from: no turn is missed.
+event and turn identify the turn for good; state is the state after it, if it changed. An event that
+can't be read is {position, class, name, seq, unreadable}. Store the position of the last line that
+you have processed, and continue with --from: no turn is missed.
 Each agent's turns are printed in order. If history is trimmed, specify the archive (--archive).
 
 Examples:

@@ -4,7 +4,6 @@
  * `--on-fork`, the inputs run on a fork first (`agents/onFork`).
  */
 import type { Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -12,6 +11,7 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
+import { notReached } from "../agents/notReached.ts";
 import { isOfClass, quarantineLine } from "../agents/listQuarantined.ts";
 import {
   addForkOptions,
@@ -141,8 +141,7 @@ async function askOwner({ calls }: Pick<ReadPorts, "calls">, id: AgentId): Promi
       `${addressKey(id)} could not be released: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log has details.`,
     );
   } catch (error) {
-    if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. It is still quarantined. Run this again.`);
+    throw notReached(error, "It is still quarantined. Run this again.");
   }
 }
 

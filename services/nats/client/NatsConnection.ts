@@ -17,6 +17,7 @@ import { brokerUrls } from "../../node/brokerUrls.ts";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
+import { whyUnreachable } from "./whyUnreachable.ts";
 import { eachPass, gatherWrites, type Writes } from "./gatherWrites.ts";
 
 /** Between two dials of one server. Short, because every turn waits for it. */
@@ -176,11 +177,14 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
   const { servers, hosts, login, tls } = readServers(options.servers);
   const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
   for (;;) {
+    let usesTls = tls;
     try {
+      const more = loginOptions(options, { tls, hosts });
+      usesTls = more.tls !== undefined;
       return await connect({
         servers,
         ...login,
-        ...loginOptions(options, { tls, hosts }),
+        ...more,
         name: options.name ?? "agents",
         noEcho: true, // the bus's rule; each published state would come back otherwise
         noAsyncTraces: true, // a stack trace for each request would halve the throughput
@@ -194,17 +198,13 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
       });
     } catch (error) {
       if (performance.now() >= deadline)
-        throw new BrokerUnavailable({ message: unavailable(servers.join(", "), error) });
+        throw new BrokerUnavailable({
+          message: whyUnreachable(servers.join(", "), error, usesTls),
+        });
       await delay(RECONNECT_WAIT_MS);
     }
   }
 }
-
-/** A server that answers, and refuses the login or has another's certificate, does run. */
-const unavailable = (servers: string, error: unknown): string =>
-  error instanceof errors.ConnectionError || error instanceof errors.TimeoutError
-    ? `no answer from ${servers}: ${String(error)}; is nats-server running there?`
-    : `no connection to ${servers}: ${String(error)}`;
 
 /** Converts URLs for the client, which expects `host:port`s and one login for all of them. */
 function readServers(given: string | readonly string[]): {

@@ -7,11 +7,19 @@ const changesTo = (end: number) => ({
   between: () => [],
   groupOf: () => 0,
 });
-const terminal = { out: () => undefined, err: () => undefined };
 
-/** Settles as `followChanges` does. `ports`: all others that it uses. */
-export const followAll = (ports: object, end: number): Promise<void> =>
-  followChanges({ ...ports, changes: changesTo(end) } as never, terminal as never, machineTime, {
-    className: undefined,
-    name: undefined,
-  });
+/**
+ * Settles as `followChanges` does, with the lines. `ports`: all others that it uses; `limit`: ends
+ * after so many lines.
+ */
+export async function followAll(ports: object, end: number, limit?: number): Promise<string[]> {
+  const lines: string[] = [];
+  const terminal = { out: (line: string) => lines.push(line), err: () => undefined };
+  await followChanges(
+    { ...ports, changes: changesTo(end) } as never,
+    terminal as never,
+    machineTime,
+    { className: undefined, name: undefined, limit },
+  );
+  return lines;
+}

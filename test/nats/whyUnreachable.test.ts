@@ -1,0 +1,35 @@
+/**
+ * A broker that can't be reached: the text says what to check, against real servers and by Node's
+ * codes.
+ */
+import { errors } from "@nats-io/nats-core";
+import { expect, test } from "vitest";
+import { openConnection } from "../../services/nats/client/NatsConnection.ts";
+import { whyUnreachable } from "../../services/nats/client/whyUnreachable.ts";
+import { startNats } from "../kit/natsServer.ts";
+
+const coded = (code: string) => Object.assign(new Error("of Node"), { code });
+
+test.each([
+  [new errors.AuthorizationError("denied"), true, "check the user and the password"],
+  [coded("UNABLE_TO_VERIFY_LEAF_SIGNATURE"), true, "--nats-ca (NATS_CA)"],
+  [coded("DEPTH_ZERO_SELF_SIGNED_CERT"), true, "--nats-ca (NATS_CA)"],
+  [coded("CERT_HAS_EXPIRED"), true, "renew the server's certificate"],
+  [new errors.TimeoutError(), true, "--nats-cert and --nats-key"],
+  [new errors.ConnectionError("refused"), false, "is nats-server running there?"],
+])("%s", (error, tls, remedy) => {
+  expect(whyUnreachable("one:4222", error, tls)).toContain(remedy);
+});
+
+test("a server without TLS that a tls:// URL names is asked for TLS, not whether it runs", async () => {
+  const server = await startNats();
+  try {
+    const servers = server.url.replace("nats://", "tls://");
+    const opened = openConnection({ servers, connectTimeoutMs: 1 }, () => undefined);
+    await expect(opened).rejects.toThrow(
+      /server does not support 'tls'.*running there, with TLS\?/,
+    );
+  } finally {
+    await server.stop();
+  }
+});
