@@ -82,21 +82,23 @@ export async function beginAndPrepare(
   options: PrepareOptions & BrokerSettings,
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
   // An error in the command line is reported before anything is started.
-  await findModule(terminal, options.module);
+  const file = await findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const begun = await joins.begin(options);
   try {
-    return { begun, prepared: await prepare(terminal, options) };
+    return { begun, prepared: await prepare(terminal, file, options) };
   } catch (error) {
     await begun.abandon();
     throw error;
   }
 }
 
-/** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
-async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
-  const file = await findModule(terminal, options.module);
-  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
+/** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. */
+async function prepare(
+  terminal: Terminal,
+  file: string,
+  options: Pick<PrepareOptions, "role" | "dataFolder" | "time">,
+): Promise<Prepared> {
   const isDev = options.role === "dev";
   const cancel = options.time.after(SLOW_LOAD_MS, () =>
     terminal.err(
