@@ -14,7 +14,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { consoleSource } from "./consoleSource.ts";
-import { ownProcess } from "../serving/ownProcess.ts";
+import { ownProcess } from "./ownProcess.ts";
 import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";

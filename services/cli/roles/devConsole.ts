@@ -105,7 +105,7 @@ function lazySource(
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
-      import("../serving/ownProcess.ts"),
+      import("./ownProcess.ts"),
       joins.openReader(target, { log }),
     ]);
     const own = ownProcess(joins, target);
