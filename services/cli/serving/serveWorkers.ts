@@ -7,6 +7,7 @@
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
+import { hostAndPort } from "../../../core/http/hostAndPort.ts";
 import type { ListenFailed } from "../../../core/http/HttpServer.ts";
 import { serveAdmin } from "../../admin/AdminServer.ts";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
@@ -107,8 +108,10 @@ export async function serveWorkers(
     if (role !== "dev")
       void workers.serving.then(() =>
         log.info(`${title} serves`, {
-          ...(claimed !== undefined && { url: `http://${options.hostname}:${claimed}` }),
-          admin: `http://${adminHostname}:${admin.port}`,
+          ...(claimed !== undefined && {
+            url: `http://${hostAndPort(options.hostname, claimed)}`,
+          }),
+          admin: `http://${hostAndPort(adminHostname, admin.port)}`,
         }),
       );
     let unclean = 0;
