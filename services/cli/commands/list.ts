@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
+import { keyOfShard } from "../../../core/lease/LeaseView.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { shardOf } from "../../../schemas/Address.ts";
@@ -126,7 +127,7 @@ async function describe(
 ): Promise<ListedAgent | undefined> {
   const last = await ports.journal.last(id);
   if (last === undefined) return undefined;
-  const owner = owners.get(`shard.${shardOf(id, ports.shards)}`);
+  const owner = owners.get(keyOfShard(shardOf(id, ports.shards)));
   return {
     class: id.class,
     name: id.name,
