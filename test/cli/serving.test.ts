@@ -335,6 +335,15 @@ describe("agents gateway and host", () => {
     await start(["dev", ...FREE], secrets).printed(/Press Ctrl-C to stop/);
   });
 
+  it("variables of wrangler.jsonc are set, for a gateway and in dev", async () => {
+    const vars = { GITHUB_WEBHOOK_SECRET: "g", SECRET: "s" };
+    writeFileSync(at("wrangler.jsonc"), JSON.stringify({ vars }));
+    await start(["gateway", "server.ts", "--port", "0", ...args]).printed(/gateway serves/);
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(/Press Ctrl-C to stop/);
+    expect(dev.out).not.toMatch(/generated for development/);
+  });
+
   it("one secret of a rotation is enough: the old variable may be absent", async () => {
     const code = MODULE("one").replace('secret: "SECRET"', 'secret: ["NEW", "OLD"]');
     writeFileSync(at("server.ts"), code);

@@ -123,7 +123,7 @@ async function prepare(
     throw failed(
       `${shownPath(terminal.cwd, file)} takes no mail: its default export has no email handler and no email routes.`,
     );
-  const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
+  const { unset, unsetUrls, faults } = checkSecrets(module, before.env);
   if (options.role === "gateway") {
     if (faults.length > 0) throw failed(faults.join("\n"));
     const missing = [...unset.map((names) => names.join(" or ")), ...unsetUrls];
@@ -142,7 +142,7 @@ function devEnv(
   { env: set, files }: LoadedEnv,
   { dataFolder, time }: Pick<PrepareOptions, "dataFolder" | "time">,
 ): PreparedEnv {
-  const { unset, faults } = checkSecrets(module.webhooks, set);
+  const { unset, faults } = checkSecrets(module, set);
   if (faults.length > 0) throw failed(faults.join("\n"));
   const env = { ...readEnvFile(devSecretsPath(dataFolder)), ...set };
   const devSecrets = unset.flatMap((names) => names.slice(0, 1));
