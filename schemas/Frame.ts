@@ -137,6 +137,16 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 export const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
   error instanceof CorruptFrame || error instanceof UnknownVersion;
 
+/** Returns undefined for bytes that `read` can't read. Throws its other errors. */
+export function ifReadable<A>(read: () => A): A | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (isUnreadable(error)) return undefined;
+    throw error;
+  }
+}
+
 function refuse(line: string): CorruptFrame | UnknownVersion {
   const version = /^\{"v":(\d+),/.exec(line)?.[1];
   return version !== undefined && Number(version) !== FRAME_VERSION

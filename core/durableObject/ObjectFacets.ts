@@ -13,6 +13,7 @@ import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { makeStub } from "../namespace/makeStub.ts";
 import { isRemoteMethod, refuseJson } from "../namespace/remoteNames.ts";
+import { once } from "../retry/once.ts";
 import type { SubAgents } from "../subAgent/SubAgents.ts";
 
 /** What the function of `get` returns. */
@@ -45,18 +46,13 @@ export class ObjectFacets {
    * again after it has failed. Its name is one within its class.
    */
   get(name: string, start: () => FacetStart | Promise<FacetStart>): AgentStub {
-    let made: Promise<AgentStub> | undefined;
-    const stub = (): Promise<AgentStub> =>
-      (made ??= this.#start(name, start).catch((error: unknown) => {
-        made = undefined;
-        throw error;
-      }));
+    const stub = once(() => this.#start(name, start));
     return new Proxy(new Facet() as AgentStub, {
       get: (_target, key) => {
         if (key === "toJSON") return refuseJson(`the facet ${name}`);
         if (!isRemoteMethod(key)) return undefined;
         return async (...args: unknown[]) => {
-          const started = (await stub()) as unknown as Record<string, (...given: unknown[]) => unknown>; // prettier-ignore
+          const started = (await stub.get()) as unknown as Record<string, (...given: unknown[]) => unknown>; // prettier-ignore
           return started[key]!(...args);
         };
       },

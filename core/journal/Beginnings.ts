@@ -12,7 +12,7 @@
  *    If it would have been the first, reading begins where the journal begins now.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, isUnreadable } from "../../schemas/Frame.ts";
+import { CorruptFrame, ifReadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { baseFor, type Base } from "./baseFor.ts";
 import { decodeStored } from "./decodeStored.ts";
@@ -107,17 +107,10 @@ export async function findBase(
  * 0 for the first event, for one that does not name its predecessor, and for one that can't be
  * read.
  */
-export function afterOf(
+export const afterOf = (
   { data }: Pick<StoredEvent, "data">,
   decode = () => decodeEvent(data),
-): number {
-  try {
-    return decode().head.after ?? 0;
-  } catch (error) {
-    if (isUnreadable(error)) return 0;
-    throw error;
-  }
-}
+): number => ifReadable(decode)?.head.after ?? 0;
 
 /**
  * Where the journal begins, if it was trimmed: the error for a caller that asks for earlier events.

@@ -3,7 +3,7 @@
  * covers are trimmed, so the journal need not begin at a stored base.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable } from "../../schemas/Frame.ts";
 import { decodeSnapshot, type Snapshot } from "../../schemas/Snapshot.ts";
 import type { StoredBases } from "./Snapshots.ts";
 
@@ -42,14 +42,10 @@ export function settledBase(id: AgentId, stored: StoredBases, after = 0): Base |
 /** Undefined for one that can't be read, or is another agent's. */
 function readBase(id: AgentId, bytes: Uint8Array | undefined): Base | undefined {
   if (bytes === undefined) return undefined;
-  try {
-    const snapshot = decodeSnapshot(bytes);
-    const [className, name] = snapshot.head.agent;
-    return className === id.class && name === id.name ? { ...snapshot, bytes } : undefined;
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
-  }
+  const snapshot = ifReadable(() => decodeSnapshot(bytes));
+  if (snapshot === undefined) return undefined;
+  const [className, name] = snapshot.head.agent;
+  return className === id.class && name === id.name ? { ...snapshot, bytes } : undefined;
 }
 
 export function equal(a: Uint8Array, b: Uint8Array): boolean {

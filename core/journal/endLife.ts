@@ -8,7 +8,7 @@
  * `agents erase` itself where no host runs.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable } from "../../schemas/Frame.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
@@ -93,11 +93,5 @@ export async function erasedSince(
 const isBare = (head: JournalHead): boolean => head.kind === "destroyed" && head.turns.length === 0;
 
 /** Undefined for an unreadable event: an agent in quarantine can be erased, too. */
-function headOf({ data }: Pick<StoredEvent, "data">): JournalHead | undefined {
-  try {
-    return decodeEvent(data).head;
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
-  }
-}
+const headOf = ({ data }: Pick<StoredEvent, "data">): JournalHead | undefined =>
+  ifReadable(() => decodeEvent(data))?.head;

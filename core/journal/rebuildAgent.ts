@@ -12,7 +12,7 @@
  * - If the agent is erased meanwhile, events that were read are gone, and the rebuild starts over.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, isUnreadable } from "../../schemas/Frame.ts";
+import { CorruptFrame, ifReadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import {
@@ -175,14 +175,9 @@ async function restoreSnapshot(
 ): Promise<AgentImage> {
   if (snapshots === undefined) return new AgentImage(id);
   for await (const data of snapshots.newestFirst(id)) {
-    let snapshot: ReturnType<typeof decodeSnapshot>;
-    try {
-      snapshot = decodeSnapshot(data);
-    } catch (error) {
-      // A later version is skipped, too: a flipped bit looks like one, and the journal has it all.
-      if (isUnreadable(error)) continue;
-      throw error;
-    }
+    // A later version is skipped, too: a flipped bit looks like one, and the journal has it all.
+    const snapshot = ifReadable(() => decodeSnapshot(data));
+    if (snapshot === undefined) continue;
     const { head } = snapshot;
     if (
       !isOf(id, head.agent) ||
@@ -268,14 +263,8 @@ async function replayTail(
  * Whether the event is the only one that the image lacks, and is undamaged. (A damaged one is
  * reported when the journal is read.)
  */
-function isNext(image: AgentImage, { data }: StoredEvent): boolean {
-  try {
-    return decodeEvent(data).head.after === image.seq;
-  } catch (error) {
-    if (isUnreadable(error)) return false;
-    throw error;
-  }
-}
+const isNext = (image: AgentImage, { data }: StoredEvent): boolean =>
+  ifReadable(() => decodeEvent(data))?.head.after === image.seq;
 
 /** Applies one event in a replay. Throws `CorruptFrame` if its predecessor is missing. */
 export function replayEvent(

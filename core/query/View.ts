@@ -55,6 +55,12 @@ export const VIEW_LIMITS: ViewLimits = {
   unsavedBytesMax: 32 * 2 ** 20,
 };
 
+/**
+ * Bytes of a kept view that its database may hold in memory, with room for one more batch. Further
+ * pages are written before the save.
+ */
+export const VIEW_RESIDENT_BYTES = 2 * VIEW_LIMITS.unsavedBytesMax;
+
 /** Approximate bytes of a row in memory, without its state, error and schedules. */
 const ROW_BYTES = 300;
 /** Approximate bytes of one schedule of a row. */

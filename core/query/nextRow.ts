@@ -4,7 +4,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable, isUnreadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { baseFor } from "../journal/baseFor.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
@@ -52,14 +52,8 @@ function faulty(row: AgentRow, error: unknown): AgentRow {
 }
 
 /** Undefined: the event is damaged. */
-export function headOf({ data }: BackupEntry): JournalHead | undefined {
-  try {
-    return decodeEvent(data).head;
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
-  }
-}
+export const headOf = ({ data }: BackupEntry): JournalHead | undefined =>
+  ifReadable(() => decodeEvent(data))?.head;
 
 /** Since when the agent's history is kept: its base stands for the time before its first event. */
 export async function keptFrom(

@@ -8,7 +8,7 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { sleep } from "../../core/time/sleep.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable } from "../../schemas/Frame.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { hideFields } from "../../core/redaction/FieldRedaction.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -59,12 +59,8 @@ async function put(services: Services, id: AgentId, letter: Letter): Promise<voi
 
 /** An envelope as it is kept. One that can't be read stays as it is. */
 function withoutFields(input: Uint8Array, redact: ReadonlyArray<string> | undefined): Uint8Array {
-  try {
-    const envelope = decodeEnvelope(input);
-    const { body } = hideFields(envelope, redact);
-    return body === envelope.body ? input : encodeEnvelope(envelope.head, body);
-  } catch (error) {
-    if (isUnreadable(error)) return input;
-    throw error;
-  }
+  const envelope = ifReadable(() => decodeEnvelope(input));
+  if (envelope === undefined) return input;
+  const { body } = hideFields(envelope, redact);
+  return body === envelope.body ? input : encodeEnvelope(envelope.head, body);
 }

@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect";
 import { createServer } from "node:net";
+import { hostAndPort } from "../../core/http/hostAndPort.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 
 interface ListenAddress {
@@ -13,10 +14,8 @@ interface ListenAddress {
 }
 
 /** Makes the error for an error code of node:net. An unknown code becomes part of the message. */
-export const listenFailed = ({ hostname, port }: ListenAddress, code: string): ListenFailed => {
-  const address = `${hostname}:${port}`;
-  return new ListenFailed({ port, message: explain(address, code) });
-};
+export const listenFailed = ({ hostname, port }: ListenAddress, code: string): ListenFailed =>
+  new ListenFailed({ port, message: explain(hostAndPort(hostname, port), code) });
 
 /**
  * Tries the address and succeeds with the reason, even if the address has become free meanwhile.

@@ -22,6 +22,7 @@ import {
 import type { AuthInfo } from "@modelcontextprotocol/sdk/server/auth/types.js";
 import type { TransportSendOptions } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { InitializeRequestParams, JSONRPCMessage, RequestId } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
+import { once } from "../../core/retry/once.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
 import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
 import { boundedBody } from "./boundedBody.ts";
@@ -70,7 +71,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #running = new Map<RequestId, Running>();
   /** The id of the restoring request, which no client knows. */
   readonly #restoreId = crypto.randomUUID();
-  #restored: Promise<void> | undefined;
+  readonly #restored = once(() => this.#restore());
   #started = false;
 
   constructor({ corsOptions, storage, ...options }: WorkerTransportOptions = {}) {
@@ -99,11 +100,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     given: { readonly parsedBody?: unknown; readonly authInfo?: AuthInfo } = {},
   ): Promise<Response> {
     if (request.method === "OPTIONS") return preflight(this.#corsOptions);
-    this.#restored ??= this.#restore().catch((error: unknown) => {
-      this.#restored = undefined; // the next request tries it again
-      throw error;
-    });
-    await this.#restored;
+    await this.#restored.get();
     const body = given.parsedBody ?? (await this.#bodyOf(request));
     if (body instanceof Response) return withCors(body, this.#corsOptions);
     const taken = this.#takenBy(requestsOf(body));

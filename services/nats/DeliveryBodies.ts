@@ -9,10 +9,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
-import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { findClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 
 /** How long after an ack the stream is checked for the message, and how many times. */
 const BODY_CHECK_MS = 1_000;
@@ -65,10 +64,8 @@ export class DeliveryBodies {
     const { signal } = this.options;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
-        return await resolveClaimCheck(this.blobs, delivery.data);
-      } catch (error) {
-        // Its body is lost. A claim check has no envelope: the host treats the input as corrupt.
-        if (error instanceof CorruptFrame) break;
+        return await resolveOrKeep(this.blobs, delivery.data);
+      } catch {
         await retryPause(this.nats.connection, attempt, signal);
       }
     }

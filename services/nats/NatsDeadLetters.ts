@@ -13,8 +13,7 @@ import {
   type StoredDeadLetter,
 } from "../../core/dead/DeadLetters.ts";
 import type { Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
-import { findClaimCheck, newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { findClaimCheck, newClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 import { ApiRefusal, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
@@ -72,14 +71,8 @@ async function toLetter(
   { seq, subject, data }: StoredMessage,
 ): Promise<StoredDeadLetter | undefined> {
   const id = readAddress(nats, subject);
-  if (id === undefined) return undefined;
-  try {
-    return { seq, id, data: await resolveClaimCheck(blobs, data) };
-  } catch (error) {
-    // Its bytes are lost. The claim check can still be listed and removed.
-    if (error instanceof CorruptFrame) return { seq, id, data };
-    throw error;
-  }
+  // A letter whose bytes are lost can still be listed and removed.
+  return id === undefined ? undefined : { seq, id, data: await resolveOrKeep(blobs, data) };
 }
 
 async function remove(nats: NatsShape, blobs: BlobsShape, seq: Sequence): Promise<boolean> {

@@ -13,7 +13,7 @@ import {
 } from "../../core/delivery/DeliveryLog.ts";
 import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";
 import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
@@ -114,14 +114,8 @@ const stateOf = async (nats: NatsShape, kind: RecordKind): Promise<StreamState> 
     .state;
 
 /** A batch of a newer release, or a damaged one, has nothing to show. */
-function read(data: Uint8Array): ReadonlyArray<DeliveryRecord> {
-  try {
-    return decodeRecords(data).records;
-  } catch (error) {
-    if (isUnreadable(error)) return [];
-    throw error;
-  }
-}
+const read = (data: Uint8Array): ReadonlyArray<DeliveryRecord> =>
+  ifReadable(() => decodeRecords(data).records) ?? [];
 
 /** What is recorded when the process stops is stored first. */
 export const layer: Layer.Layer<DeliveryLog, never, Nats> = Layer.effect(

@@ -10,7 +10,7 @@ import {
   type MarkedAgent,
   type QuarantinesShape,
 } from "../../core/quarantine/Quarantines.ts";
-import { isUnreadable } from "../../schemas/Frame.ts";
+import { ifReadable } from "../../schemas/Frame.ts";
 import {
   decodeQuarantineMark,
   encodeQuarantineMark,
@@ -48,14 +48,8 @@ export function makeNatsQuarantines(nats: NatsShape): QuarantinesShape {
 }
 
 /** A damaged mark is ignored, since it would quarantine its agent for ever. */
-function readMark(data: Uint8Array): QuarantineMark | undefined {
-  try {
-    return decodeQuarantineMark(data);
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
-  }
-}
+const readMark = (data: Uint8Array): QuarantineMark | undefined =>
+  ifReadable(() => decodeQuarantineMark(data));
 
 export const layer: Layer.Layer<Quarantines, never, Nats> = Layer.effect(
   Quarantines,

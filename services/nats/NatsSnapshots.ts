@@ -13,11 +13,11 @@ import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
+import { decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
 import { WRONG_LAST_SEQUENCE } from "./client/AckPublisher.ts";
 import {
+  findClaimCheck,
   newClaimCheck,
-  readClaimCheck,
   resolveClaimCheck,
   type ClaimCheck,
 } from "./layout/claimCheck.ts";
@@ -171,14 +171,7 @@ const isPacked = (data: Uint8Array): boolean =>
 
 /** One element per snapshot, oldest first; undefined for one without a blob, or a damaged one. */
 const claimChecksOf = (messages: readonly StoredMessage[]): ReadonlyArray<ClaimCheck | undefined> =>
-  messages.map((message) => {
-    try {
-      return readClaimCheck(message.data);
-    } catch (error) {
-      if (error instanceof CorruptFrame) return undefined;
-      throw error;
-    }
-  });
+  messages.map(({ data }) => findClaimCheck(data));
 
 export const layer: Layer.Layer<Snapshots, never, Nats | Blobs> = Layer.effect(
   Snapshots,

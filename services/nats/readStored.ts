@@ -8,9 +8,8 @@
  * as a reader of the original.
  */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
-import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { findClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { readAddress } from "./readAddress.ts";
@@ -72,7 +71,7 @@ export async function* readRange(
     for await (const batch of reader.batches(stream, subject, { fromSeq, toSeq }))
       for (const { subject: on, seq, storedMs, data: stored } of batch) {
         const isCheck = findClaimCheck(stored) !== undefined;
-        const data = isCheck ? await bytesOf(blobs, stored) : stored;
+        const data = isCheck ? await resolveOrKeep(blobs, stored) : stored;
         // An input that was done since it was read is in the journal; an event that was trimmed
         // since is named by the next one. Their bodies are gone.
         const isGone =
@@ -82,14 +81,5 @@ export async function* readRange(
       }
   } catch (error) {
     throw unavailable(error);
-  }
-}
-
-async function bytesOf(blobs: BlobsShape, data: Uint8Array): Promise<Uint8Array> {
-  try {
-    return await resolveClaimCheck(blobs, data);
-  } catch (error) {
-    if (error instanceof CorruptFrame) return data;
-    throw error;
   }
 }

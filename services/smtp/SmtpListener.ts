@@ -17,6 +17,7 @@ import * as Layer from "effect/Layer";
 import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import { addressKeyOf } from "../../core/http/clientAddress.ts";
+import { hostAndPort } from "../../core/http/hostAndPort.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import {
   MailServer,
@@ -276,7 +277,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function listenFailed({ hostname, port }: MailServerOptions, error: NodeJS.ErrnoException) {
   const why = REASONS[error.code ?? ""] ?? `can't be listened on for mail (${error.message})`;
-  return new ListenFailed({ port, message: `${hostname}:${port} ${why}` });
+  return new ListenFailed({ port, message: `${hostAndPort(hostname, port)} ${why}` });
 }
 
 export const layer: Layer.Layer<MailServer> = Layer.succeed(MailServer, smtpListener);

@@ -93,10 +93,9 @@ export class MainThreadDebugger {
       };
       const onPaused = ({ params }: InspectorNotification<Debugger.PausedEventDataType>): void => {
         onMessage();
-        const [frame] = params.callFrames;
-        const author = params.callFrames.find((each) => isAuthors(this.urlOf(each))) ?? frame;
-        if (frame === undefined || author === undefined) return;
-        this.ask(frame, author, end);
+        const frames = params.callFrames;
+        const author = frames.find((frame) => isAuthors(this.urlOf(frame))) ?? frames[0];
+        if (author !== undefined) this.ask(author, end);
       };
       let late = setTimeout(onSilence, SILENT_MS_MAX);
       session.on("Debugger.scriptParsed", onMessage);
@@ -105,22 +104,18 @@ export class MainThreadDebugger {
     });
   }
 
-  private ask(
-    frame: Debugger.CallFrame,
-    author: Debugger.CallFrame,
-    answer: (paused?: Paused) => void,
-  ): void {
+  /**
+   * Not on the paused frame: in a constructor before `super()`, V8 would take `this` for set, and
+   * `super()` would throw.
+   */
+  private ask(author: Debugger.CallFrame, answer: (paused?: Paused) => void): void {
     const { lineNumber, columnNumber = 0 } = author.location;
     const url = this.urlOf(author);
     const expression = `globalThis["${WHAT_RUNS}"](${JSON.stringify(url)}, ${lineNumber}, ${columnNumber})`;
-    this.session.post(
-      "Debugger.evaluateOnCallFrame",
-      { callFrameId: frame.callFrameId, expression, returnByValue: true },
-      (error, given) => {
-        const code = error === null ? (given.result.value as PausedCode | undefined) : undefined;
-        answer(code && { code, inAuthors: isAuthors(url) });
-      },
-    );
+    this.session.post("Runtime.evaluate", { expression, returnByValue: true }, (error, given) => {
+      const code = error === null ? (given.result.value as PausedCode | undefined) : undefined;
+      answer(code && { code, inAuthors: isAuthors(url) });
+    });
   }
 
   private urlOf({ location }: Debugger.CallFrame): string {

@@ -4,10 +4,7 @@
  */
 import type { WatchedTurn } from "./Board.ts";
 
-/**
- * The name of the answering function on `globalThis`. It is not a symbol: where Node's own code is
- * paused, there may be no `Symbol`.
- */
+/** The name of the answering function on `globalThis`. */
 export const WHAT_RUNS = "turnkeep.whatRuns";
 
 export interface PausedCode {

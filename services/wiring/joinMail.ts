@@ -66,9 +66,7 @@ export const serveMail = (settings: ProcessSettings, module: () => MailModule) =
       hostname,
       port: mail.port ?? SMTP_PORT_DEFAULT,
       module,
-      bounds: {
-        ...defined({ messageBytesMax, messagesPerPeerPerMinute, tls, auth }),
-      },
+      bounds: defined({ messageBytesMax, messagesPerPeerPerMinute, tls, auth }),
     });
     return port;
   });

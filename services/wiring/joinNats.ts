@@ -43,10 +43,7 @@ export function provisionOptions({
   ...settings
 }: ProvisionSettings): ProvisionOptions {
   if (cluster === undefined && tags === undefined) return settings;
-  const placement = {
-    ...defined({ cluster, tags }),
-  };
-  return { ...settings, placement };
+  return { ...settings, placement: defined({ cluster, tags }) };
 }
 
 interface PreflightOptions {

@@ -9,13 +9,13 @@ import { parentPort, workerData } from "node:worker_threads";
 import { KnownChanges } from "../../core/query/KnownChanges.ts";
 import type { OwnChange } from "../../core/query/OwnEvents.ts";
 import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";
-import { View } from "../../core/query/View.ts";
+import { View, VIEW_RESIDENT_BYTES } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
 import type { Target } from "./ReadPorts.ts";
-import { failedOf, RESIDENT_BYTES_MAX, type Failed } from "./readerThread.ts";
+import { failedOf, type Failed } from "./readerThread.ts";
 import { runApart } from "./runApart.ts";
 
 export interface QueryThreadData {
@@ -49,12 +49,12 @@ async function open({ target, folder }: QueryThreadData) {
   const folders = { view: join(folder, "current"), copies: join(folder, "copies") };
   const opened = await openSqliteDatabases({
     folder: folders.view,
-    residentBytesMax: RESIDENT_BYTES_MAX,
+    residentBytesMax: VIEW_RESIDENT_BYTES,
   });
-  const { journal, snapshots, databases, changes, namespace } = ports;
+  const { changes, namespace } = ports;
   const view = new View(opened.databases, namespace);
   const known = new KnownChanges(changes);
-  const sources = { changes: known, agents: { journal, snapshots, databases } };
+  const sources = { changes: known, agents: ports };
   const close = async (): Promise<void> => {
     view.close();
     opened.close();

@@ -6,11 +6,8 @@ import { Worker, type WorkerOptions } from "node:worker_threads";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
-import { VIEW_LIMITS } from "../../core/query/View.ts";
 import { builtFile } from "../ownPackage/ownFile.ts";
 
-/** With room for one more batch: pages past it are written before the save. */
-export const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 /** Past it the thread ends, and nothing else. Rows of an answer are in it several times. */
 const HEAP_MB_MAX = 1_024;
 

@@ -4,10 +4,10 @@
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { answerFrom, type AnswerBytes } from "../../core/query/Queries.ts";
-import { View } from "../../core/query/View.ts";
+import { View, VIEW_RESIDENT_BYTES } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
 import { openSqliteDatabases, READER_HEAP_BYTES_MAX } from "../sqlite/sqliteDatabases.ts";
-import { failedOf, RESIDENT_BYTES_MAX, type Failed } from "./readerThread.ts";
+import { failedOf, type Failed } from "./readerThread.ts";
 
 export interface StatementThreadData {
   /** Where the copy is. */
@@ -21,7 +21,7 @@ export type Said = { readonly answer: AnswerBytes } | { readonly failed: Failed 
 async function run({ folder, namespace, question }: StatementThreadData): Promise<AnswerBytes> {
   const { databases, close } = await openSqliteDatabases({
     folder,
-    residentBytesMax: RESIDENT_BYTES_MAX,
+    residentBytesMax: VIEW_RESIDENT_BYTES,
     hardHeapBytesMax: READER_HEAP_BYTES_MAX,
   });
   try {

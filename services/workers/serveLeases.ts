@@ -4,6 +4,7 @@
  * it. `serveWorkers` owns it.
  */
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import { once } from "../../core/retry/once.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
@@ -36,21 +37,16 @@ export function serveLeases(
   { time, log }: { readonly time: TimeShape; readonly log: LogShape },
   open: () => Promise<OpenLeases>,
 ): ServedLeases {
-  let opening: Promise<{ keeper: LeaseKeeper; close: OpenLeases["close"] }> | undefined;
-  const opened = () =>
-    (opening ??= open().then(
-      ({ leases, close }) => ({ keeper: new LeaseKeeper({ leases, time, log }), close }),
-      (error: unknown) => {
-        opening = undefined; // the next request tries again
-        throw error;
-      },
-    ));
+  const opened = once(async () => {
+    const { leases, close } = await open();
+    return { keeper: new LeaseKeeper({ leases, time, log }), close };
+  });
   return {
     serve: (number, process, isReplaced) => {
       let beatMs = time.monotonicMs();
       const lives = (): boolean => time.monotonicMs() - beatMs < REPORT_BEAT_MS * BEATS_MISSED_MAX;
       const joined = once(async () =>
-        (await opened()).keeper.join(number, {
+        (await opened.get()).keeper.join(number, {
           lives,
           onChange: (leaseChange) => process.send({ leaseChange }),
         }),
@@ -86,27 +82,9 @@ export function serveLeases(
       );
     },
     close: async () => {
-      const { keeper, close } = (await opening?.catch(() => undefined)) ?? {};
+      const { keeper, close } = (await opened.made?.catch(() => undefined)) ?? {};
       await keeper?.close();
       await close?.();
-    },
-  };
-}
-
-/** Makes one thing at the first request, and another after a failure. */
-function once<A>(make: () => Promise<A>): {
-  readonly get: () => Promise<A>;
-  readonly made: Promise<A> | undefined;
-} {
-  let made: Promise<A> | undefined;
-  return {
-    get: () =>
-      (made ??= make().catch((error: unknown) => {
-        made = undefined;
-        throw error;
-      })),
-    get made() {
-      return made;
     },
   };
 }

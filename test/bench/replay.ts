@@ -9,6 +9,7 @@ import type { Sequence } from "../../schemas/Address.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
 import { agentNamed, durabilityOf, openBenchHost } from "./rig/BenchHost.ts";
 import { median } from "./rig/statistics.ts";
+import { collect } from "../kit/collect.ts";
 
 const EVENTS = 10_000;
 /** Runs each way, for each round asked for. */
@@ -28,8 +29,7 @@ export const replay: Bench = {
       agent.discard();
       const { journal } = host.services;
       const id = agentNamed("long");
-      const stored: StoredEvent[] = [];
-      for await (const event of journal.read(id, FIRST)) stored.push(event);
+      const stored = await collect(journal.read(id, FIRST));
       const inMemory: JournalShape = { ...journal, read: () => each(stored) };
       const rebuild = async (source: JournalShape): Promise<void> => {
         const rebuilt = await rebuildAgent(id, {

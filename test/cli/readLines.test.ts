@@ -2,12 +2,9 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { readLines } from "../../services/cli/agents/readLines.ts";
+import { collect } from "../kit/collect.ts";
 
-async function linesOf(stream: Readable): Promise<string[]> {
-  const lines: string[] = [];
-  for await (const line of readLines(stream)) lines.push(line);
-  return lines;
-}
+const linesOf = (stream: Readable): Promise<string[]> => collect(readLines(stream));
 const of = (...chunks: ReadonlyArray<string>): Readable =>
   Readable.from(
     chunks.map((chunk) => Buffer.from(chunk)),

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { listed } from "../../services/cli/commands/list.ts";
 import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
@@ -9,6 +8,7 @@ import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const cli = new CliFixture();
 const seqs: number[] = [];
@@ -233,8 +233,7 @@ describe("agents sql", () => {
 });
 
 describe("commands that read", () => {
-  const data = mkdtempSync(join(tmpdir(), "agents-cli-"));
-  afterAll(() => rmSync(data, { recursive: true }));
+  const data = tempFolder("cli").path;
   const dev = {
     ...identityOf(process.pid)!,
     url: "http://127.0.0.1:1",

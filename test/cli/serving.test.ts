@@ -1,7 +1,6 @@
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmdirSync,
   rmSync,
@@ -9,10 +8,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createHmac } from "node:crypto";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DevProcess } from "./DevProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = (says: string): string => `
   import { Agent } from "agents";
@@ -36,13 +35,12 @@ const at = (path: string): string => join(folder, path);
 const get = async (url: string): Promise<unknown> => (await fetch(url)).json();
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "agents-dev-"));
+  folder = tempFolder("dev").path;
   running = [];
   writeFileSync(at("server.ts"), MODULE("one"));
 });
 afterEach(async () => {
   await Promise.all(running.map((process_) => process_.kill()));
-  rmSync(folder, { recursive: true });
 });
 
 describe("agents dev", () => {
@@ -335,6 +333,15 @@ describe("agents gateway and host", () => {
       expect(run.err).toMatch(/^\/\S+: twilio: PUBLIC_URL is not a URL: set it to the URL /m);
     }
     await start(["dev", ...FREE], secrets).printed(/Press Ctrl-C to stop/);
+  });
+
+  it("variables of wrangler.jsonc are set, for a gateway and in dev", async () => {
+    const vars = { GITHUB_WEBHOOK_SECRET: "g", SECRET: "s" };
+    writeFileSync(at("wrangler.jsonc"), JSON.stringify({ vars }));
+    await start(["gateway", "server.ts", "--port", "0", ...args]).printed(/gateway serves/);
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(/Press Ctrl-C to stop/);
+    expect(dev.out).not.toMatch(/generated for development/);
   });
 
   it("one secret of a rotation is enough: the old variable may be absent", async () => {

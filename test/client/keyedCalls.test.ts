@@ -19,6 +19,11 @@ afterEach(async () => {
   await server.stop();
 });
 
+const REQUEST = { method: "pay", stream: undefined, timeoutMs: undefined, frame: () => "frame" };
+const KEYED = { ...REQUEST, key: "k" };
+const callsBy = (send: (frame: string) => void) =>
+  new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
+
 it("a keyed call survives a lost connection: the next one begins with the same frame", async () => {
   const client = pool.open({ host: server.host });
   const peer = await server.peer();
@@ -43,15 +48,8 @@ it("a final close rejects a keyed call", async () => {
 it("a keyed call is repeated until it is answered, and a second answer is ignored", async () => {
   vi.useFakeTimers();
   const send = vi.fn();
-  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
-  const request = {
-    method: "pay",
-    stream: undefined,
-    timeoutMs: undefined,
-    key: "k",
-    frame: () => "frame",
-  };
-  const paid = calls.start("1", request, () => "transmitted");
+  const calls = callsBy(send);
+  const paid = calls.start("1", KEYED, () => "transmitted");
   vi.advanceTimersByTime(11_000);
   expect(send.mock.calls).toEqual([["frame"], ["frame"]]);
   expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(true);
@@ -68,15 +66,8 @@ it("a keyed call is repeated until it is answered, and a second answer is ignore
 it("a keyed call in the send buffer is not sent twice", () => {
   vi.useFakeTimers();
   const send = vi.fn();
-  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
-  const request = {
-    method: "pay",
-    stream: undefined,
-    timeoutMs: undefined,
-    key: "k",
-    frame: () => "frame",
-  };
-  calls.start("1", request, () => "buffered").catch(() => undefined);
+  const calls = callsBy(send);
+  calls.start("1", KEYED, () => "buffered").catch(() => undefined);
   vi.advanceTimersByTime(11_000);
   calls.askAgain();
   expect(send).not.toHaveBeenCalled();
@@ -84,10 +75,9 @@ it("a keyed call in the send buffer is not sent twice", () => {
 
 it("an aborted call's id is forgotten with its reply", async () => {
   const send = vi.fn();
-  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
+  const calls = callsBy(send);
   const abort = new AbortController();
-  const request = { method: "slow", stream: undefined, timeoutMs: undefined, frame: () => "frame" };
-  const call = { ...request, cancel: "cancel", signal: abort.signal };
+  const call = { ...REQUEST, cancel: "cancel", signal: abort.signal };
   const slow = calls.start("1", call, () => "transmitted");
   abort.abort(new Error("not needed"));
   await expect(slow).rejects.toThrow("not needed");

@@ -12,6 +12,7 @@ import {
   type Backend,
   type Ports,
 } from "./Backend.ts";
+import { collect } from "../kit/collect.ts";
 
 const NONE = 0 as Sequence;
 const FIRST = 1 as Sequence;
@@ -35,12 +36,8 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
         throw new Error(`expected Stored, found ${JSON.stringify(found)}`);
       return found.seq;
     };
-    const read = async (id: AgentId, fromSeq = FIRST, toSeq?: Sequence): Promise<StoredEvent[]> => {
-      const events = [];
-      const range = toSeq === undefined ? { fromSeq } : { fromSeq, toSeq };
-      for await (const event of b.journal.read(id, range)) events.push(event);
-      return events;
-    };
+    const read = (id: AgentId, fromSeq = FIRST, toSeq?: Sequence): Promise<StoredEvent[]> =>
+      collect(b.journal.read(id, toSeq === undefined ? { fromSeq } : { fromSeq, toSeq }));
     const write = async (id: AgentId, count: number, label = "e"): Promise<Sequence[]> => {
       const seqs: Sequence[] = [];
       for (let i = 0; i < count; i++)
@@ -170,9 +167,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       const large = message("large", LARGE_BYTES / 2);
       await stored(append(a, id, large, (await read(id))[1]?.seq ?? NONE));
       expect((await b.journal.last(id))?.data.length).toBe(large.length);
-      const listed = [];
-      for await (const entry of a.journal.list("Odd_Class$")) listed.push(entry);
-      expect(listed).toContainEqual({ id, events: 3 });
+      expect(await collect(a.journal.list("Odd_Class$"))).toContainEqual({ id, events: 3 });
     });
 
     it("lists the agents of one class or of all, of one name or of all, with the number of their events", async () => {
@@ -183,8 +178,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       await write(other, 1);
       await write(third, 1);
       const list = async (className?: string, name?: string) => {
-        const found = [];
-        for await (const entry of b.journal.list(className, name)) found.push(entry);
+        const found = await collect(b.journal.list(className, name));
         return found.toSorted((p, q) => (addressKey(p.id) < addressKey(q.id) ? -1 : 1));
       };
       expect(await list("Listed")).toEqual([{ id: one, events: 2 }]);

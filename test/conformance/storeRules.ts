@@ -9,6 +9,7 @@ import { SNAPSHOTS_KEPT } from "../../core/journal/Snapshots.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
 import { LARGE_BYTES, message, newAgent, ODD_NAMES, type Backend, type Ports } from "./Backend.ts";
+import { collect } from "../kit/collect.ts";
 
 export function storeRules(makeBackend: () => Promise<Backend>): void {
   describe("snapshots, blobs and dead letters", () => {
@@ -21,16 +22,9 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
     });
     afterAll(() => backend.close());
 
-    const snapshots = async (id: AgentId): Promise<Uint8Array[]> => {
-      const found = [];
-      for await (const data of b.snapshots.newestFirst(id)) found.push(data);
-      return found;
-    };
-    const letters = async (className?: string): Promise<StoredDeadLetter[]> => {
-      const found = [];
-      for await (const letter of b.deadLetters.list(className)) found.push(letter);
-      return found;
-    };
+    const snapshots = (id: AgentId): Promise<Uint8Array[]> => collect(b.snapshots.newestFirst(id));
+    const letters = (className?: string): Promise<StoredDeadLetter[]> =>
+      collect(b.deadLetters.list(className));
     const equal = (x: Uint8Array | undefined, y: Uint8Array): boolean =>
       x !== undefined && Buffer.compare(x, y) === 0;
 

@@ -1,6 +1,6 @@
 /** How the console reports a command that it has run, by how the command ended. */
 import { expect, test } from "vitest";
-import { ownProcess } from "../../services/cli/serving/ownProcess.ts";
+import { ownProcess } from "../../services/cli/roles/ownProcess.ts";
 
 const TARGET = { natsUrl: "nats://localhost:4222", namespace: "agents" };
 const LINES = '{"seq":1}\n{"seq":2}\n';

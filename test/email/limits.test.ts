@@ -84,6 +84,12 @@ class RawClient {
       return /^\d{3} /.test(last) ? { done: true, value: last } : { done: false, saw: this.text };
     });
   }
+  /** The next lines are a message. */
+  async beginMail(): Promise<void> {
+    await this.say("MAIL FROM:<a@x.org>");
+    await this.say("RCPT TO:<b@x.org>");
+    expect(await this.say("DATA")).toMatch(/^354/);
+  }
   write(text: string): void {
     this.socket.write(text);
   }
@@ -92,17 +98,20 @@ class RawClient {
   }
 }
 
+async function greeted(port: number): Promise<RawClient> {
+  const client = new RawClient(port);
+  await client.hear();
+  await client.say("EHLO me");
+  return client;
+}
+
 const MAIL = { from: "a@x.org", to: "b@x.org", subject: "s", text: "t" };
 
 describe("the SMTP listener", () => {
   test("does not accept a truncated message", async () => {
     const { port, mails } = await listen();
-    const client = new RawClient(port);
-    await client.hear();
-    await client.say("EHLO me");
-    await client.say("MAIL FROM:<a@x.org>");
-    await client.say("RCPT TO:<b@x.org>");
-    expect(await client.say("DATA")).toMatch(/^354/);
+    const client = await greeted(port);
+    await client.beginMail();
     client.write("Subject: half\r\n\r\nnot all of it\r\n");
     client.cut();
     expect((await deliver(port, MAIL)).code).toBe(250);
@@ -111,12 +120,8 @@ describe("the SMTP listener", () => {
 
   test("needs no more memory for a message of lines that begin with a dot", async () => {
     const { port, mails } = await listen();
-    const client = new RawClient(port);
-    await client.hear();
-    await client.say("EHLO me");
-    await client.say("MAIL FROM:<a@x.org>");
-    await client.say("RCPT TO:<b@x.org>");
-    expect(await client.say("DATA")).toMatch(/^354/);
+    const client = await greeted(port);
+    await client.beginMail();
     const before = process.memoryUsage().heapUsed;
     let most = before;
     const measure = setInterval(() => (most = Math.max(most, process.memoryUsage().heapUsed)), 5);
@@ -140,9 +145,7 @@ describe("the SMTP listener", () => {
 
   test("temporarily refuses too many recipients or messages per minute", async () => {
     const { port } = await listen({ recipientsMax: 2, messagesPerPeerPerMinute: 2 });
-    const client = new RawClient(port);
-    await client.hear();
-    await client.say("EHLO me");
+    const client = await greeted(port);
     await client.say("MAIL FROM:<a@x.org>");
     await client.say("RCPT TO:<1@x.org>");
     await client.say("RCPT TO:<2@x.org>");
@@ -155,9 +158,7 @@ describe("the SMTP listener", () => {
 
   test("refuses with 552 a message announced as too large, and one that lies about its size", async () => {
     const { port, mails } = await listen({ messageBytesMax: 2_000 });
-    const client = new RawClient(port);
-    await client.hear();
-    await client.say("EHLO me");
+    const client = await greeted(port);
     expect(await client.say("MAIL FROM:<a@x.org> SIZE=3000")).toMatch(/^552/);
     await client.say("MAIL FROM:<a@x.org> SIZE=10");
     await client.say("RCPT TO:<b@x.org>");

@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { loadEnv, parseEnvText } from "../../services/env/loadEnv.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 describe("the text of a .env file", () => {
   const cases: ReadonlyArray<readonly [rule: string, text: string, env: Record<string, string>]> = [
@@ -27,10 +27,9 @@ describe("the environment of a module", () => {
   let folder: string;
   const put = (path: string, text: string): void => writeFileSync(join(folder, path), text);
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "agents-env-"));
+    folder = tempFolder("env").path;
     mkdirSync(join(folder, "app"));
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
   const load = (processEnv: Record<string, string> = {}) =>
     loadEnv({ cwd: folder, module: "app/server.ts", processEnv });
 

@@ -1,18 +1,17 @@
 /** The switch in `package.json` by which `agents` is the package that an app has installed. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeEach, expect, it } from "vitest";
 import { LoaderProcess } from "./LoaderProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 let folder: string;
 // Its own process: which package it is is decided there once.
 const loader = new LoaderProcess("source");
 afterAll(() => loader.stop());
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "agents-installed-"));
+  folder = tempFolder("installed").path;
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 const put = (path: string, text: string): string => {
   const file = join(folder, path);
   mkdirSync(dirname(file), { recursive: true });

@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { LoaderProcess } from "./LoaderProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 let folder: string;
 const at = (path: string): string => join(folder, path);
@@ -12,9 +12,8 @@ function put(path: string, text: string): string {
   return at(path);
 }
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "agents-module-"));
+  folder = tempFolder("module").path;
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const COUNTER = `
   import { Agent } from "agents";

@@ -2,8 +2,7 @@
  * Imports that the reference package has and this one has not: the list, against the published
  * package, and what a user reads who makes one.
  */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -14,6 +13,7 @@ import {
 } from "../../services/module/missingNames.ts";
 import { installedName, underInstalledName } from "../../services/ownPackage/installedName.ts";
 import { LoaderProcess } from "./LoaderProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const REFERENCE = new URL("../../node_modules/reference-agents/", import.meta.url);
 interface Manifest {
@@ -92,11 +92,10 @@ describe("a module that imports an export that only the reference has", () => {
   let folder: string;
   beforeAll(() => {
     loader = new LoaderProcess("source");
-    folder = mkdtempSync(join(tmpdir(), "agents-missing-"));
+    folder = tempFolder("missing").path;
   });
   afterAll(async () => {
     await loader.stop();
-    if (existsSync(folder)) rmSync(folder, { recursive: true });
   });
   const put = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text);

@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { watchModule, type ModuleWatch } from "../../services/module/watchModule.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const time = {
   after: (ms: number, f: () => void) => {
@@ -28,14 +28,13 @@ const seen = (expected: string[][]): Promise<void> =>
   vi.waitFor(() => expect(reports).toEqual(expected.map((files) => files.map(at))), 60_000);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "agents-watch-"));
+  folder = tempFolder("watch").path;
   mkdirSync(at("lib"));
   for (const name of ["a.ts", "lib/b.ts", "other.ts"]) writeFileSync(at(name), "1");
   reports = [];
 });
 afterEach(() => {
   watcher.close();
-  rmSync(folder, { recursive: true });
 });
 
 it("a change of any watched file is reported once, other files are not", async () => {

@@ -1,6 +1,5 @@
 /** `cloudflare:workers` in a user's module, loaded by the real loader in a process of its own. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
@@ -13,6 +12,7 @@ import { RpcTarget } from "../../core/rpcTarget/RpcTarget.ts";
 import { WorkerEntrypoint } from "../../services/platform/WorkerEntrypoint.ts";
 import { readModule } from "../../services/module/readModule.ts";
 import { LoaderProcess } from "../module/LoaderProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 describe.each(["source", "dist"] as const)(
   "a module that imports cloudflare:workers: %s",
@@ -21,11 +21,10 @@ describe.each(["source", "dist"] as const)(
     let folder: string;
     beforeAll(() => {
       loader = new LoaderProcess(mode);
-      folder = mkdtempSync(join(tmpdir(), "agents-platform-"));
+      folder = tempFolder("platform").path;
     });
     afterAll(async () => {
       await loader.stop();
-      if (existsSync(folder)) rmSync(folder, { recursive: true });
     });
     const load = async (text: string) => {
       const file = join(folder, `m${Math.round(performance.now() * 1000)}.ts`);

@@ -28,6 +28,7 @@ import { machineTime } from "../../services/node/MachineTime.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { BACKENDS, type ArchiveBackend } from "./archiveBackends.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
+import { collect } from "../kit/collect.ts";
 
 let backend: ArchiveBackend;
 let store: ArchiveBackend["store"];
@@ -38,19 +39,14 @@ const open = async (make: () => Promise<ArchiveBackend>): Promise<void> => {
   archive = new SegmentArchive({ store, namespace: "agents", time: machineTime });
 };
 
-const objectsOf = async (suffix: string): Promise<string[]> => {
-  const keys: string[] = [];
-  for await (const key of store.list("agents/")) if (key.endsWith(suffix)) keys.push(key);
-  return keys;
-};
+const objectsOf = async (suffix: string): Promise<string[]> =>
+  (await collect(store.list("agents/"))).filter((key) => key.endsWith(suffix));
 const bytesOf = async (key: string): Promise<Buffer> => Buffer.from((await store.get(key))!);
 const read = async (agent: Journaled, range: { fromSeq?: number; toSeq?: number } = {}) => {
   const whole = archivedJournal({ ...agent.ports, archive });
-  const found = [];
   const { fromSeq = 1, toSeq } = range;
   const asked = { fromSeq: fromSeq as Sequence, ...(toSeq && { toSeq: toSeq as Sequence }) };
-  for await (const event of whole.read(ID, asked)) found.push(event);
-  return found;
+  return collect(whole.read(ID, asked));
 };
 /** Trims to three events, twice or more, with more events between. */
 async function trimmed(rounds = 2) {
@@ -82,13 +78,8 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await part(3, 2)).toBe("34");
     expect(await part(8, 5)).toBe("89");
     expect(await part(20, 5)).toBe("");
-    const listed = async (prefix: string) => {
-      const found: string[] = [];
-      for await (const key of store.list(prefix)) found.push(key);
-      return found;
-    };
-    expect(await listed("agents/a/")).toEqual(keys.slice(0, 2));
-    expect(await listed("agents/none/")).toEqual([]);
+    expect(await collect(store.list("agents/a/"))).toEqual(keys.slice(0, 2));
+    expect(await collect(store.list("agents/none/"))).toEqual([]);
   });
 
   test("returns, with the journal, every event unchanged, and any range", async () => {
@@ -452,8 +443,7 @@ describe("the archive in a folder", () => {
     const folderStore = new FolderStore(folder.path, machineTime.id);
     await folderStore.put("agents/a/1", new Uint8Array(1));
     writeFileSync(join(folder.path, "agents/a/.tmp-of-a-dead-process"), "half");
-    const keys: string[] = [];
-    for await (const key of folderStore.list("agents/")) keys.push(key);
+    const keys = await collect(folderStore.list("agents/"));
     expect(keys).toEqual(["agents/a/1"]);
   });
 
@@ -462,8 +452,7 @@ describe("the archive in a folder", () => {
     await folderStore.put("agents/a/1", new Uint8Array(1));
     symlinkSync(join(folder.path, "agents/a"), join(folder.path, "agents/linked"));
     symlinkSync(join(folder.path, "agents/a/1"), join(folder.path, "agents/one"));
-    const keys: string[] = [];
-    for await (const key of folderStore.list("agents/")) keys.push(key);
+    const keys = await collect(folderStore.list("agents/"));
     expect(keys).toEqual(["agents/a/1", "agents/linked/1", "agents/one"]);
     for (const key of keys) expect(await folderStore.get(key)).toHaveLength(1);
   });

@@ -14,6 +14,7 @@ import { keepHalf, KEY, refusal, startS3, type S3Fault, type S3Server } from "..
 import { pollUntil } from "../kit/poll.ts";
 import { ID, Journaled } from "./Journaled.ts";
 import { retentionOf, stopped } from "./walker.ts";
+import { collect } from "../kit/collect.ts";
 
 let server: S3Server;
 beforeEach(async () => {
@@ -134,10 +135,8 @@ test.each(Object.entries(FAULTS))(
     store = mended;
     server.fault = undefined;
     await until("the trim", () => readiness().ready === true && agent.seqs.length === 3);
-    const read = [];
     const whole = archivedJournal({ ...agent.ports, archive });
-    for await (const event of whole.read(ID, { fromSeq: 1 as Sequence })) read.push(event);
-    expect(read).toEqual(all);
+    expect(await collect(whole.read(ID, { fromSeq: 1 as Sequence }))).toEqual(all);
     await stopped(agent, retention);
   },
 );
@@ -154,8 +153,6 @@ test("all pages of a bucket's list are read, each by the previous one's token", 
       `<ListBucketResult><IsTruncated>${page < 3}</IsTruncated>${more}<Contents><Key>agents/Book/${page}</Key></Contents></ListBucketResult>`,
     );
   };
-  const found: string[] = [];
-  for await (const key of storeWith({}).list("Book/")) found.push(key);
-  expect(found).toEqual(["Book/1", "Book/2", "Book/3"]);
+  expect(await collect(storeWith({}).list("Book/"))).toEqual(["Book/1", "Book/2", "Book/3"]);
   expect(tokens).toEqual([null, "to+1", "to+2"]);
 });

@@ -10,6 +10,7 @@ import { holdThread } from "../kit/holdThread.ts";
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 const kept: unknown[] = [];
+const ASLEEP = new Int32Array(new SharedArrayBuffer(4));
 
 export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   loop: () => spin(),
@@ -42,6 +43,8 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
       await pause(1);
     }
   },
+  // Looked at before `super()`, in a constructor whose `this` V8 keeps for a function.
+  construct: () => new Held(),
   // Longer than any string may be: an error like others.
   longString: () => "x".repeat(2 ** 31),
   exit: () => process.exit(1),
@@ -52,6 +55,18 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
 
 function spin(): never {
   for (;;);
+}
+
+class Held extends Map {
+  readonly own: () => this;
+
+  constructor() {
+    const own = (): this => this;
+    // Not by `holdThread`, which would be what is paused.
+    for (let n = 0; n < 14; n++) Atomics.wait(ASLEEP, 0, 0, 50);
+    super();
+    this.own = own;
+  }
 }
 
 export class Holder extends Agent {

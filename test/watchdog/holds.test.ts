@@ -59,6 +59,25 @@ test(
   TIMEOUT_MS * 2,
 );
 
+test(
+  "a constructor that is looked at before it calls super() goes on as if it had not been",
+  async () => {
+    expect([200, 202, 500]).toContain(await rig.send("hoarder", "built", { how: "construct" }));
+    const turns = async (...more: string[]): Promise<string> =>
+      (await rig.installation.agents("history", "Hoarder", "built", "--json", ...more)).out;
+    await pollUntil(
+      "its webhook is done",
+      async () => {
+        const saw = await turns();
+        return saw.includes('"done"') || { done: false, saw };
+      },
+      { timeoutMs: TIMEOUT_MS },
+    );
+    expect(await turns("--failed")).toBe("");
+  },
+  TIMEOUT_MS,
+);
+
 test.each([
   ["half", "waiter", 500],
   ["a small part", "worker", 500],

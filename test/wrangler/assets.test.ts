@@ -1,13 +1,13 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { Assets } from "../../services/wrangler/Assets.ts";
 import type { AssetsConfig } from "../../services/wrangler/WranglerConfig.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 let root: string;
 beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), "agents-assets-"));
+  root = tempFolder("assets").path;
   mkdirSync(join(root, "public/docs"), { recursive: true });
   mkdirSync(join(root, "public/.git"));
   writeFileSync(join(root, "secret.txt"), "secret");
@@ -18,7 +18,6 @@ beforeAll(() => {
   writeFileSync(join(root, "public/.git/config"), "secret");
   symlinkSync(join(root, "secret.txt"), join(root, "public/link.txt"));
 });
-afterAll(() => rmSync(root, { recursive: true }));
 
 const assets = (more: Partial<AssetsConfig> = {}): Assets =>
   new Assets({ directory: join(root, "public"), singlePage: false, moduleFirst: [], ...more });

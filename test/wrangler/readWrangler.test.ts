@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { readWrangler } from "../../services/wrangler/readWrangler.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 let folder: string;
 const write = (path: string, text: string): void => {
@@ -10,9 +10,8 @@ const write = (path: string, text: string): void => {
   writeFileSync(join(folder, path), text);
 };
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "agents-wrangler-"));
+  folder = tempFolder("wrangler").path;
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the configuration file beside a module", () => {
   it("configures the module, variables, bindings and files; comments and trailing commas are allowed", () => {

@@ -40,13 +40,7 @@ export class States {
   }
 
   private async before(id: AgentId, seq: number): Promise<string | undefined> {
-    const { journal, snapshots, databases } = this.ports;
-    const { image, database } = await rebuildAgent(id, {
-      journal,
-      snapshots,
-      databases,
-      atSeq: seq - 1,
-    });
+    const { image, database } = await rebuildAgent(id, { ...this.ports, atSeq: seq - 1 });
     database.close();
     return image.state;
   }

@@ -29,13 +29,14 @@ interface Copied {
 
 /** Rejects as `rebuildAgent`. */
 export async function tellLeftBehind(
-  { journal, snapshots, databases }: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
+  ports: Pick<ReadPorts, "journal" | "snapshots" | "databases">,
   terminal: Pick<Terminal, "err">,
   { id, atSeq, importedFrom }: Copied,
 ): Promise<void> {
+  const { journal } = ports;
   const isImport = importedFrom !== undefined;
   const [done, remedy] = isImport ? ["imported", "Import"] : ["copied", "Copy"];
-  const { database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
+  const { database } = await rebuildAgent(id, { ...ports, atSeq });
   try {
     const listed = [...listSubAgents(database), ...listSubAgents(database, undefined, FACETS)];
     const names: string[] = [];

@@ -3,7 +3,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { counted } from "../../../schemas/counted.ts";
-import { camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
+import { camelCaseToKebabCase } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -35,8 +35,8 @@ export async function listQuarantined(
  * Whether a typed class is the agent's. Does not look for stored agents: a quarantined agent has no
  * journal if its first input ended the process.
  */
-export const isOfClass = (id: AgentId, className: string): boolean =>
-  id.class === className || camelCaseToKebabCase(id.class) === className;
+export const isOfClass = (of: { readonly class: string }, className: string): boolean =>
+  of.class === className || camelCaseToKebabCase(of.class) === className;
 
 /** One line of `--json`. Times are ISO 8601. */
 export const quarantineLine = ({ id, mark }: MarkedAgent) => ({

@@ -186,13 +186,12 @@ async function* runOnFork(
   run: RerunEvent,
   { id, inputs, nowMs }: { readonly id: AgentId; readonly inputs: ReadonlyArray<ForkInput>; readonly nowMs: number }, // prettier-ignore
 ): AsyncGenerator<Tried> {
-  const { journal, snapshots, databases } = ports;
   const steps = await recordedSteps(ports, id, new Set(inputs.map(({ ranAs }) => ranAs)));
-  const agent = await rebuildAgent(id, { journal, snapshots, databases });
+  const agent = await rebuildAgent(id, ports);
   takeJobs(agent.database, new Set(inputs.flatMap(({ envelope }) => envelope.head.job?.key ?? []))); // Rule 4.
   let fork: Fork = {
     agent,
-    before: await beginningOf(journal, agent),
+    before: await beginningOf(ports.journal, agent),
     close: () => Promise.resolve(agent.database.close()),
   };
   try {

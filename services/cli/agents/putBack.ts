@@ -84,9 +84,8 @@ export async function putBack(
 }
 
 async function planOf(ports: ReadPorts, options: PutBackOptions): Promise<Planned> {
-  const { journal, snapshots, databases } = ports;
   return withAgentAt(ports, options, async (id, then) => {
-    const now = await rebuildAgent(id, { journal, snapshots, databases });
+    const now = await rebuildAgent(id, ports);
     try {
       if (then.seq > now.seq)
         throw notFound(

@@ -2,6 +2,7 @@
  * The error for a command whose question a host has refused. Hosts of an older release refuse
  * questions that they don't know, without a reason. Leases name hosts, and not their releases.
  */
+import { keyOfShard } from "../../../core/lease/LeaseView.ts";
 import { shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { CallReply } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -13,7 +14,7 @@ export async function refusedByHost(
   id: AgentId,
   { what, reply }: { readonly what: string; readonly reply: CallReply },
 ): Promise<CliError> {
-  const key = `shard.${shardOf(id, shards)}`;
+  const key = keyOfShard(shardOf(id, shards));
   const owner = (await leases.list("shard.")).find((lease) => lease.key === key);
   const host = owner === undefined ? "its host" : `the host ${owner.value}`;
   return failed(

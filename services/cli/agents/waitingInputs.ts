@@ -6,7 +6,7 @@
 import { waitingJobs, type WaitingJob } from "../../../core/history/waitingJobs.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { isUnreadable } from "../../../schemas/Frame.ts";
+import { ifReadable } from "../../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -22,13 +22,12 @@ export async function waitingInputs(
   id: AgentId,
   nowMs: number,
 ): Promise<ReadonlyArray<ForkInput>> {
-  const { journal, snapshots, databases } = ports;
-  const agent = await rebuildAgent(id, { journal, snapshots, databases });
+  const agent = await rebuildAgent(id, ports);
   try {
     const found: ForkInput[] = [];
     for await (const one of ports.stored("inputs")) {
       if (addressKey(one.id) !== addressKey(id)) continue;
-      const envelope = readInput(one.data);
+      const envelope = ifReadable(() => decodeEnvelope(one.data));
       if (envelope === undefined)
         terminal.err(
           `An input of ${addressKey(id)} can't be read: its agent can't run it, either.`,
@@ -42,15 +41,6 @@ export async function waitingInputs(
     return found;
   } finally {
     agent.database.close();
-  }
-}
-
-function readInput(data: Uint8Array): InboxEnvelope | undefined {
-  try {
-    return decodeEnvelope(data);
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
   }
 }
 

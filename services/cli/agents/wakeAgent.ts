@@ -17,16 +17,11 @@ import { failed } from "../terminal/CliError.ts";
  * Arms a timer for each of the agent's schedules and returns their number. An agent whose journal
  * is damaged has none.
  */
-export async function armTimers(
-  { journal, snapshots, databases, timers }: ReadPorts,
-  id: AgentId,
-): Promise<number> {
-  const rebuilt = await rebuildAgent(id, { journal, snapshots, databases }).catch(
-    (error: unknown) => {
-      if (isUnreadable(error)) return undefined;
-      throw error;
-    },
-  );
+export async function armTimers(ports: ReadPorts, id: AgentId): Promise<number> {
+  const rebuilt = await rebuildAgent(id, ports).catch((error: unknown) => {
+    if (isUnreadable(error)) return undefined;
+    throw error;
+  });
   if (rebuilt === undefined) return 0;
   try {
     const table = new ScheduleTable(rebuilt.database);
@@ -34,7 +29,7 @@ export async function armTimers(
     for (const row of table.exists ? table.all() : []) {
       const timer = timerOf(row);
       if (timer === undefined) continue;
-      await timers.arm(id, timer.name, timer.dueMs, timer.envelope);
+      await ports.timers.arm(id, timer.name, timer.dueMs, timer.envelope);
       armed++;
     }
     return armed;

@@ -27,12 +27,7 @@ export async function withAgentAt<A>(
 ): Promise<A> {
   const point = wanted.at ?? {};
   const id = await findAgent(ports.journal, wanted.className, wanted.name);
-  const agent = await rebuildAgent(id, {
-    journal: ports.journal,
-    snapshots: ports.snapshots,
-    databases: ports.databases,
-    ...point,
-  }).catch((error: unknown) => {
+  const agent = await rebuildAgent(id, { ...ports, ...point }).catch((error: unknown) => {
     if (error instanceof HistoryTrimmed) throw notFound(error.message);
     throw error;
   });

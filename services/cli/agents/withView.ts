@@ -4,7 +4,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { View, ViewNotSaved, VIEW_LIMITS } from "../../../core/query/View.ts";
+import { View, ViewNotSaved, VIEW_RESIDENT_BYTES } from "../../../core/query/View.ts";
 import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -16,8 +16,6 @@ import { withFileLock, type LockOptions } from "./withFileLock.ts";
 const RESULT_FULL = 13;
 /** Longer than rebuilding a view of 100,000 agents takes. */
 const WAIT_MS_MAX = 120_000;
-/** Leaves room for one more batch. Further pages are written before the save. */
-const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
 interface ViewOptions {
   readonly dataFolder: string;
@@ -34,15 +32,14 @@ export async function withView<A>(
   use: (view: View) => A,
 ): Promise<A> {
   const folder = join(dataFolder, "view");
-  const { journal, snapshots, databases, changes } = ports;
   const sources = {
-    changes,
-    agents: { journal, snapshots, databases },
+    changes: ports.changes,
+    agents: ports,
     tell: (done: number, total: number) => progress.tell(done, total),
   };
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return withFileLock(lockOf(folder), joins.time, async () => {
-    const opened = await joins.openDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
+    const opened = await joins.openDatabases({ folder, residentBytesMax: VIEW_RESIDENT_BYTES });
     try {
       const view = new View(opened.databases, ports.namespace);
       if (rebuild) view.forget();

@@ -24,12 +24,11 @@ export async function withViewAt<A>(
   { atTimeMs, progress }: ViewAtOptions,
   use: (view: View) => A,
 ): Promise<A> {
-  const { journal, snapshots, databases, changes, namespace } = ports;
-  const view = new View(databases, namespace, { kept: false, atTimeMs });
+  const view = new View(ports.databases, ports.namespace, { kept: false, atTimeMs });
   try {
     await view.catchUp({
-      changes,
-      agents: { journal, snapshots, databases },
+      changes: ports.changes,
+      agents: ports,
       tell: (done, total) => progress.tell(done, total),
     });
     const { trimmed } = view;

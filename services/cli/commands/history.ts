@@ -9,7 +9,6 @@ import { decodeStored } from "../../../core/journal/decodeStored.ts";
 import { eventRows } from "../../../core/history/eventRows.ts";
 import { type HistoryFilter } from "../../../core/history/historyFilter.ts";
 import type { HistoryLine, Omitted } from "../../../core/journal/historyLines.ts";
-import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { startOfLast } from "../../../core/history/lastTurns.ts";
 import { TurnLines } from "../../../core/history/TurnLines.ts";
@@ -19,6 +18,7 @@ import type { AgentId } from "../../../schemas/Address.ts";
 import { Cause } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
+import { followTurns } from "../agents/followTurns.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { since, timeOption } from "../options/pointOptions.ts";
@@ -29,7 +29,6 @@ import {
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
-import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface TurnLine extends HistoryLine {
@@ -168,27 +167,23 @@ export async function history(
     for (const line of options.rows === true ? await withRows(ports, id, kept) : kept) print(line);
   };
   if (options.follow === undefined) return past();
-  await followTurns(ports, terminal, {
-    id,
-    time: options.follow.time,
+  await followTurns(ports, terminal, options.follow.time, {
+    filter: { className: id.class, name: id.name },
     past,
-    next: async (stored) => {
+    next: async (_id, stored) => {
       const { seq } = stored;
-      if (seq <= turns.seq) return;
+      if (seq <= turns.seq) return false;
       const lines = await turns.of(seq, decodeStored(stored).head);
       for (const line of options.rows === true ? await withRows(ports, id, lines) : lines)
         print(line);
+      return false;
     },
   });
 }
 
 /** The JSON text of the state; undefined: unset. Rejects as `rebuildAgent`. */
-async function stateAt(
-  { journal, snapshots, databases }: ReadPorts,
-  id: AgentId,
-  atSeq: number,
-): Promise<string | undefined> {
-  const { image, database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
+async function stateAt(ports: ReadPorts, id: AgentId, atSeq: number): Promise<string | undefined> {
+  const { image, database } = await rebuildAgent(id, { ...ports, atSeq });
   database.close();
   return image.state;
 }
@@ -233,47 +228,6 @@ async function withRows(
     const rows = lines[n + 1]?.seq === line.seq ? undefined : changed.get(line.seq);
     return rows === undefined ? line : { ...line, rows };
   });
-}
-
-/** `next` is called for events that are stored from the call on, after `past` has settled. */
-async function followTurns(
-  { feed }: ReadPorts,
-  terminal: Terminal,
-  options: {
-    readonly id: AgentId;
-    readonly time: Pick<TimeShape, "monotonicMs">;
-    readonly past: () => Promise<void>;
-    readonly next: (event: StoredEvent) => Promise<void>;
-  },
-): Promise<void> {
-  const { id, past, next } = options;
-  const ended = new AbortController();
-  const signals = stopSignals(options.time);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      void signals.stopped.then(() => resolve());
-      let open: (read: Promise<void>) => void;
-      const read = new Promise<void>((settle) => (open = settle));
-      const handler = async (_id: AgentId, event: StoredEvent): Promise<void> => {
-        await read;
-        await next(event);
-      };
-      feed
-        .follow({ className: id.class, name: id.name }, handler, {
-          signal: ended.signal,
-          onFailed: reject,
-        })
-        .then(() => {
-          const reading = past();
-          open(reading);
-          return reading;
-        })
-        .then(() => terminal.err("Following. Press Ctrl-C to stop."), reject);
-    });
-  } finally {
-    ended.abort();
-    signals.release();
-  }
 }
 
 const trimmedNote = (seq: number, timeMs: number): string =>

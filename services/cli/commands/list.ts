@@ -4,10 +4,11 @@
  */
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
+import { keyOfShard } from "../../../core/lease/LeaseView.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { shardOf } from "../../../schemas/Address.ts";
-import { isUnreadable } from "../../../schemas/Frame.ts";
+import { ifReadable } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
@@ -35,10 +36,6 @@ export interface ListedAgent {
 interface ListOptions {
   readonly className: string | undefined;
   readonly json?: boolean | undefined;
-  /** Only agents whose names begin with this. */
-  readonly prefix?: string;
-  /** At most this many agents. */
-  readonly limit?: number;
 }
 
 /** The values that commander parses. */
@@ -81,34 +78,22 @@ Examples:
  * Prints the agents of one class, or of all if `className` is undefined. Throws `CliError` if there
  * are none and another class has a similar name.
  */
-export async function list(
+async function list(
   ports: ReadPorts,
   terminal: Terminal,
-  options: ListOptions,
+  { className, json }: ListOptions,
 ): Promise<void> {
-  const { className, prefix = "", limit = Infinity } = options;
   const stored =
     className === undefined ? undefined : await existingClass(ports.journal, className);
   let count = 0;
-  for await (const agent of listed(ports, entriesOf(ports, stored, prefix))) {
-    if (options.json) terminal.out(JSON.stringify(agent));
-    else terminal.out(line(agent));
+  for await (const agent of listed(ports, ports.journal.list(stored))) {
+    terminal.out(json ? JSON.stringify(agent) : line(agent));
     count++;
-    if (count >= limit) break;
   }
-  if (options.json) return;
+  if (json) return;
   const what =
     className === undefined ? "agents" : `agents of class ${count === 0 ? className : stored}`;
   terminal.err(count === 0 ? `No ${what} yet.` : counted(count, "agent"));
-}
-
-async function* entriesOf(
-  { journal }: ReadPorts,
-  className: string | undefined,
-  prefix: string,
-): AsyncGenerator<JournalEntry> {
-  for await (const entry of journal.list(className))
-    if (entry.id.name.startsWith(prefix)) yield entry;
 }
 
 /** Yields the line of each entry, in order. */
@@ -142,7 +127,7 @@ async function describe(
 ): Promise<ListedAgent | undefined> {
   const last = await ports.journal.last(id);
   if (last === undefined) return undefined;
-  const owner = owners.get(`shard.${shardOf(id, ports.shards)}`);
+  const owner = owners.get(keyOfShard(shardOf(id, ports.shards)));
   return {
     class: id.class,
     name: id.name,
@@ -157,14 +142,8 @@ async function describe(
  * The time of the event. For a damaged event, which `agents history` reports, the time when the
  * broker stored it.
  */
-function timeOf({ data, storedMs }: StoredEvent): number {
-  try {
-    return decodeEvent(data).head.time;
-  } catch (error) {
-    if (isUnreadable(error)) return storedMs;
-    throw error;
-  }
-}
+const timeOf = ({ data, storedMs }: StoredEvent): number =>
+  ifReadable(() => decodeEvent(data))?.head.time ?? storedMs;
 
 async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string>> {
   const leases = await ports.leases.list("shard.");

@@ -13,11 +13,11 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
+import { followTurns } from "../agents/followTurns.ts";
 import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
-import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
 
@@ -60,31 +60,19 @@ Examples:
 async function tail(ports: ReadPorts, terminal: Terminal, options: TailOptions): Promise<void> {
   const filter = await filterOf(ports, options);
   const states = new States(ports);
-  const ended = new AbortController();
-  const signals = stopSignals(options.time);
   let left = options.limit ?? Infinity;
-  try {
-    await new Promise<void>((resolve, reject) => {
-      void signals.stopped.then(() => resolve());
-      const print = async (id: AgentId, event: StoredEvent): Promise<void> => {
-        for (const line of await states.tell(id, event)) {
-          if (left <= 0) return;
-          // Parts of continuing turns are not listed.
-          if (line.begun !== true) left--;
-          const { class: className, name } = id;
-          if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));
-          else terminal.out(`${className} ${oneLine(name)}  ${describeLine(line)}`);
-        }
-        if (left <= 0) resolve();
-      };
-      ports.feed
-        .follow(filter, print, { signal: ended.signal, onFailed: reject })
-        .then(() => terminal.err("Following. Press Ctrl-C to stop."), reject);
-    });
-  } finally {
-    ended.abort();
-    signals.release();
-  }
+  const next = async (id: AgentId, event: StoredEvent): Promise<boolean> => {
+    for (const line of await states.tell(id, event)) {
+      if (left <= 0) break;
+      // Parts of continuing turns are not listed.
+      if (line.begun !== true) left--;
+      const { class: className, name } = id;
+      if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));
+      else terminal.out(`${className} ${oneLine(name)}  ${describeLine(line)}`);
+    }
+    return left <= 0;
+  };
+  await followTurns(ports, terminal, options.time, { filter, next });
 }
 
 async function filterOf(

@@ -10,6 +10,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { isOfClass } from "../agents/listQuarantined.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -184,7 +185,7 @@ function compare(
 ): Top {
   const [was, is] = [sums(before), sums(after)];
   const isAskedFor = (of: { readonly class: string }): boolean =>
-    className === undefined || isOfClass(of.class, className);
+    className === undefined || isOfClass(of, className);
   const rows = (kind: "classes" | "agents"): Row[] =>
     [...is[kind]]
       .filter(([, cost]) => isAskedFor(cost))
@@ -200,9 +201,6 @@ function compare(
     budgets: [...is.budgets.values()].filter(isAskedFor),
   };
 }
-
-const isOfClass = (name: string, given: string): boolean =>
-  name.toLowerCase() === given.replaceAll("-", "").toLowerCase();
 
 type Counted = Cost & { readonly class: string; readonly name?: string; readonly waiting?: number };
 

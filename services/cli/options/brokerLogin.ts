@@ -61,5 +61,9 @@ export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined
   return Object.keys(login).length === 0 ? undefined : login;
 }
 
+/** The options that give another command the same login. */
+export const loginArguments = (login: BrokerLogin = {}): ReadonlyArray<string> =>
+  LOGIN_OPTIONS.flatMap(([name, , flag]) => (login[name] === undefined ? [] : [flag, login[name]]));
+
 const file = (flags: string, description: string, variable: string): Option =>
   new Option(flags, description).env(variable);

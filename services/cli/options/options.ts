@@ -306,7 +306,7 @@ export const shards = (): Option =>
     .argParser((text: string) => readWhole(text, 1, 4096));
 
 /**
- * Each group is three more streams, whose replicas elect leaders, send heartbeats and compact
+ * Each group is four more streams, whose replicas elect leaders, send heartbeats and compact
  * independently.
  */
 const STREAM_GROUPS_MAX = 64;
@@ -314,7 +314,7 @@ const STREAM_GROUPS_MAX = 64;
 export const streamGroups = (): Option =>
   new Option(
     "--stream-groups <count>",
-    "number of streams each for inbox, journal and snapshots, to exceed the throughput of a single stream leader; divides the shards; each needs its own rights (permissions.conf); the first run fixes it for good (default: 1)",
+    "number of streams each for inbox, timers, journal and snapshots, to exceed the throughput of a single stream leader; divides the shards; each needs its own rights (permissions.conf); the first run fixes it for good (default: 1)",
   )
     .env("AGENTS_STREAM_GROUPS")
     .argParser((text: string) => readWhole(text, 1, STREAM_GROUPS_MAX));

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
+import { hostAndPort } from "../../../core/http/hostAndPort.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Joins } from "../../wiring/Joins.ts";
@@ -14,7 +15,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { consoleSource } from "./consoleSource.ts";
-import { ownProcess } from "../serving/ownProcess.ts";
+import { ownProcess } from "./ownProcess.ts";
 import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -145,7 +146,7 @@ async function console(
   const server = await joins.serveConsole(source, { hostname, port, publicHost, token, time, log });
   const signals = stopSignals(joins.time);
   try {
-    const url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${server.port}`;
+    const url = `http://${hostAndPort(hostname, server.port)}`;
     // A configured token is known to the operator; a generated one is printed nowhere else.
     // Browsers do not send a URL's fragment.
     const open = given.token === undefined ? `${url}/#token=${token}` : `${url}/#token=…`;

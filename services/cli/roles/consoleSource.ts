@@ -11,7 +11,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";
-import type { OwnProcess } from "../serving/ownProcess.ts";
+import type { OwnProcess } from "./ownProcess.ts";
 import { agentEntries, compareAgents } from "./agentEntries.ts";
 import { followNews } from "./followNews.ts";
 import { listDeliveries, showDelivery } from "../commands/deliveries.ts";

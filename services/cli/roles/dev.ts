@@ -4,6 +4,7 @@
  * files change. If that fails, the previous code keeps running.
  */
 import { Option, type Command } from "commander";
+import { hostAndPort } from "../../../core/http/hostAndPort.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
@@ -214,7 +215,8 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     { settings, adminHostname, adminPort, stopped: link.stopped },
     ({ running, adminPort: ownPort }) => {
       const { port } = running;
-      const url = `http://${printable(options.hostname)}:${port}`;
+      const shown = (hostname: string, of: number) => hostAndPort(reachable(hostname), of);
+      const url = `http://${shown(options.hostname, port!)}`;
       link.serves({ admin: `http://${adminHostname}:${ownPort}`, port, host: running.id });
       writeDevFile(dataFolder, {
         url,
@@ -225,8 +227,8 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       const smtp =
         running.smtpPort === undefined
           ? undefined
-          : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
-      const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
+          : `smtp://${shown(options.hostname, running.smtpPort)}`;
+      const admin = `http://${shown(control.adminHostname, control.adminPort)}`;
       if (again) terminal.out(`Restarted: ${url}`);
       const greeting = again ? [] : devGreeting({
       ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd, interactive: terminal.interactive,
@@ -264,10 +266,6 @@ function refuseSecond(terminal: Terminal, dataFolder: string): void {
   );
 }
 
-/** An address that a browser can open. */
-const printable = (hostname: string): string =>
-  hostname === "0.0.0.0" || hostname === "::"
-    ? "localhost"
-    : hostname.includes(":")
-      ? `[${hostname}]`
-      : hostname;
+/** A name of this machine in place of all its addresses, which a browser can't open. */
+const reachable = (hostname: string): string =>
+  hostname === "0.0.0.0" || hostname === "::" ? "localhost" : hostname;

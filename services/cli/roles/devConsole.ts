@@ -7,9 +7,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
+import { once } from "../../../core/retry/once.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { Joins, ServedConsole } from "../../wiring/Joins.ts";
-import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { findDev } from "../serving/devFile.ts";
 
@@ -97,8 +97,7 @@ function lazySource(
   terminal: Terminal,
   { dataFolder, module, log }: DevConsoleOptions,
 ) {
-  let opened: Promise<{ readonly ports: ReadPorts; readonly source: ConsoleSource }> | undefined;
-  const open = async () => {
+  const opened = once(async () => {
     const found = findDev(dataFolder);
     if (found._tag !== "Running")
       throw new ConsoleRefusal(503, "The server is starting. Try again in a moment.");
@@ -106,25 +105,18 @@ function lazySource(
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
-      import("../serving/ownProcess.ts"),
+      import("./ownProcess.ts"),
       joins.openReader(target, { log }),
     ]);
     const own = ownProcess(joins, target);
     const parts = { ports, terminal, time: joins.time, modules: [module], own, dataFolder };
     return { ports, source: consoleSource(parts) };
-  };
-  const ask = (): NonNullable<typeof opened> => {
-    const asked = (opened ??= open());
-    asked.catch(() => {
-      if (opened === asked) opened = undefined;
-    });
-    return asked;
-  };
+  });
   const follow: ConsoleSource["follow"] = (wanted, tell) => {
     let stop = (): void => undefined;
     let ended = false;
     const begin = (): void =>
-      void ask().then(
+      void opened.get().then(
         ({ source }) => {
           if (!ended) stop = source.follow(wanted, tell);
         },
@@ -144,14 +136,14 @@ function lazySource(
       name === "follow"
         ? own.follow
         : async (...args: ReadonlyArray<never>) => {
-            const { source: real } = await ask();
+            const { source: real } = await opened.get();
             return (real[name] as (...given: ReadonlyArray<never>) => Promise<unknown>)(...args);
           },
   });
   return {
     source,
     close: async () => {
-      await opened?.then(
+      await opened.made?.then(
         ({ ports }) => ports.close(),
         () => undefined,
       );

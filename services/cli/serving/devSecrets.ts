@@ -6,22 +6,24 @@
  */
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { SecretsCheck, WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
+import type { SecretsCheck } from "../../../core/webhook/WebhookRoute.ts";
+import type { LoadedModule } from "../../module/LoadedModule.ts";
 
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 
 /**
- * Finds the secrets and URLs of the routes' verifiers that an environment lacks. Each of `faults`
- * begins with the route's path.
+ * Finds the secrets and URLs of a module's verifiers that neither the variables of the environment
+ * nor those of its configuration file set. Each of `faults` begins with the route's path.
  */
 export function checkSecrets(
-  routes: ReadonlyArray<WebhookRoute>,
-  env: Readonly<Record<string, unknown>>,
+  { webhooks, wrangler }: Pick<LoadedModule, "webhooks" | "wrangler">,
+  variables: Readonly<Record<string, unknown>>,
 ): Required<SecretsCheck> {
+  const env = { ...wrangler?.vars, ...variables };
   const unset = new Map<string, ReadonlyArray<string>>();
   const unsetUrls = new Set<string>();
   const faults: string[] = [];
-  for (const { path, verifier } of routes) {
+  for (const { path, verifier } of webhooks) {
     const check: SecretsCheck = verifier.checkSecrets?.(env) ?? {
       unset: (verifier.secretNames ?? [])
         .filter((name) => env[name] === undefined)

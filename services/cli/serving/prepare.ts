@@ -82,21 +82,23 @@ export async function beginAndPrepare(
   options: PrepareOptions & BrokerSettings,
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
   // An error in the command line is reported before anything is started.
-  await findModule(terminal, options.module);
+  const file = await findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const begun = await joins.begin(options);
   try {
-    return { begun, prepared: await prepare(terminal, options) };
+    return { begun, prepared: await prepare(terminal, file, options) };
   } catch (error) {
     await begun.abandon();
     throw error;
   }
 }
 
-/** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
-async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
-  const file = await findModule(terminal, options.module);
-  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
+/** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. */
+async function prepare(
+  terminal: Terminal,
+  file: string,
+  options: Pick<PrepareOptions, "role" | "dataFolder" | "time">,
+): Promise<Prepared> {
   const isDev = options.role === "dev";
   const cancel = options.time.after(SLOW_LOAD_MS, () =>
     terminal.err(
@@ -121,7 +123,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     throw failed(
       `${shownPath(terminal.cwd, file)} takes no mail: its default export has no email handler and no email routes.`,
     );
-  const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
+  const { unset, unsetUrls, faults } = checkSecrets(module, before.env);
   if (options.role === "gateway") {
     if (faults.length > 0) throw failed(faults.join("\n"));
     const missing = [...unset.map((names) => names.join(" or ")), ...unsetUrls];
@@ -140,7 +142,7 @@ function devEnv(
   { env: set, files }: LoadedEnv,
   { dataFolder, time }: Pick<PrepareOptions, "dataFolder" | "time">,
 ): PreparedEnv {
-  const { unset, faults } = checkSecrets(module.webhooks, set);
+  const { unset, faults } = checkSecrets(module, set);
   if (faults.length > 0) throw failed(faults.join("\n"));
   const env = { ...readEnvFile(devSecretsPath(dataFolder)), ...set };
   const devSecrets = unset.flatMap((names) => names.slice(0, 1));

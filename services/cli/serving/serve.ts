@@ -11,7 +11,6 @@ import { measureProcess } from "../../admin/processMetrics.ts";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import type { Begun, Joins, RunningProcess } from "../../wiring/Joins.ts";
 import type { ProcessSettings } from "../../wiring/ProcessSettings.ts";
-import { CliError, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 
 interface ServeOptions {
@@ -29,8 +28,8 @@ interface Served {
 
 /**
  * Resolves when the process has stopped after a signal. `onServing` is called once it serves; the
- * function that it returns is called first when the process stops. Rejects with the error that
- * ended the process.
+ * function that it returns is called first when the process stops. Rejects with `ListenFailed` if
+ * the admin port can't be opened, and with the error that ended the process.
  */
 export async function serve(
   joins: Pick<Joins, "time"> & Begun,
@@ -44,15 +43,18 @@ export async function serve(
   const scope = Effect.runSync(Scope.make());
   let readiness = (): Readiness => ({ ready: false, reason: "starting" });
   try {
-    const admin = await listenAdmin(scope, {
+    const opening = serveAdmin({
       hostname: adminHostname,
       port: adminPort,
       readiness: () => readiness(),
       metrics: () => metrics.render(),
-    }).catch(async (error: unknown) => {
-      await joins.abandon();
-      throw error;
     });
+    const admin = await Effect.runPromise(Scope.provide(opening, scope)).catch(
+      async (error: unknown) => {
+        await joins.abandon();
+        throw error;
+      },
+    );
     const starting = joins.start({ ...settings, metrics });
     const first = await Promise.race([starting, stopped]);
     if (typeof first === "string") {
@@ -75,17 +77,4 @@ export async function serve(
     endMeasurements();
     signals.release();
   }
-}
-
-/** Rejects with `CliError` if the port can't be opened. */
-export function listenAdmin(
-  scope: Scope.Scope,
-  options: Parameters<typeof serveAdmin>[0],
-): Promise<{ readonly port: number }> {
-  return Effect.runPromise(
-    serveAdmin(options).pipe(
-      Scope.provide(scope),
-      Effect.catch((error) => Effect.fail<CliError>(failed(error.message))),
-    ),
-  );
 }

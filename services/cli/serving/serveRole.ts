@@ -2,6 +2,7 @@
  * The implementation of `agents gateway`, `agents host` and `agents mail`: one process of an
  * installation, with a broker that already runs.
  */
+import { hostAndPort } from "../../../core/http/hostAndPort.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ProcessSettings } from "../../wiring/ProcessSettings.ts";
 import type { WorkerLink } from "../../workers/workerLink.ts";
@@ -56,16 +57,21 @@ export async function serveRole(
     { time: joins.time, ...begun },
     { settings, adminHostname, adminPort, stopped: link?.stopped },
     ({ running, adminPort: port }) => {
+      const admin = `http://${hostAndPort(adminHostname, port)}`;
       log.info(`${role} serves`, {
         module: shownPath(terminal.cwd, prepared.module.file),
         agents: [...prepared.module.agents.keys()].join(","),
-        ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
-        ...(running.smtpPort !== undefined && { smtp: `${options.hostname}:${running.smtpPort}` }),
+        ...(running.port !== undefined && {
+          url: `http://${hostAndPort(options.hostname, running.port)}`,
+        }),
+        ...(running.smtpPort !== undefined && {
+          smtp: hostAndPort(options.hostname, running.smtpPort),
+        }),
         nats: running.natsSummary,
         namespace: options.namespace,
-        admin: `http://${adminHostname}:${port}`,
+        admin,
       });
-      link?.serves({ admin: `http://${adminHostname}:${port}`, host: running.id });
+      link?.serves({ admin, host: running.id });
       return () => log.info(`${role} stops`);
     },
   );

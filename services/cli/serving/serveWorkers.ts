@@ -7,6 +7,9 @@
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
+import { hostAndPort } from "../../../core/http/hostAndPort.ts";
+import type { ListenFailed } from "../../../core/http/HttpServer.ts";
+import { serveAdmin } from "../../admin/AdminServer.ts";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import type { Joins, OpenBroker } from "../../wiring/Joins.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
@@ -17,7 +20,6 @@ import { serveLeases } from "../../workers/serveLeases.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
 import { CliError, EXIT_FAILED, exitOnSignal, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
-import { listenAdmin } from "./serve.ts";
 import { WorkerStarts, type WorkersOptions } from "./WorkerStarts.ts";
 
 interface ServeWorkersOptions extends WorkersOptions {
@@ -32,8 +34,8 @@ interface ServeWorkersOptions extends WorkersOptions {
 }
 
 /**
- * Resolves when all workers have stopped after a signal. Rejects with `CliError` when they can't be
- * started or did not stop in order.
+ * Resolves when all workers have stopped after a signal. Rejects with `ListenFailed`, and with
+ * `CliError` when they can't be started or did not stop in order.
  */
 export async function serveWorkers(
   joins: Pick<Joins, "time" | "startWorker" | "openLeases" | "openBroker">,
@@ -47,6 +49,8 @@ export async function serveWorkers(
     process.exit(exitOnSignal("SIGINT"));
   });
   const scope = Effect.runSync(Scope.make());
+  const open = <A>(effect: Effect.Effect<A, ListenFailed, Scope.Scope>): Promise<A> =>
+    Effect.runPromise(Scope.provide(effect, scope));
   let isolated: IsolationWard | undefined;
   // Only for `dev` does the control process run a broker.
   const opening = new AbortController();
@@ -60,7 +64,7 @@ export async function serveWorkers(
     return joins.openLeases({ target, role: role === "dev" ? "dev" : "host", log });
   }
   try {
-    const claimed = role === "gateway" ? await claim(scope, options) : undefined;
+    const claimed = role === "gateway" ? await open(reservePort(options)) : undefined;
     const metrics = new PrometheusMetrics();
     const restarts = Array.from({ length: count }, (_, worker) =>
       metrics.counter("agents_worker_restarts_total", "Workers restarted after they ended", {
@@ -84,14 +88,16 @@ export async function serveWorkers(
       isExplained: (worker) => starts.isExplained(worker),
       onRestart: (worker) => restarts[worker]!(),
     });
-    const admin = await listenAdmin(scope, {
-      hostname: adminHostname,
-      port: options.adminPort,
-      readiness: () =>
-        starts.stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
-      health: () => askHealth(() => workers.states, joins.time),
-      metrics: async () => askMetrics(workers.states, await metrics.render()),
-    });
+    const admin = await open(
+      serveAdmin({
+        hostname: adminHostname,
+        port: options.adminPort,
+        readiness: () =>
+          starts.stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
+        health: () => askHealth(() => workers.states, joins.time),
+        metrics: async () => askMetrics(workers.states, await metrics.render()),
+      }),
+    );
     starts.adminPort = admin.port;
     kill = () => {
       workers.kill();
@@ -102,8 +108,10 @@ export async function serveWorkers(
     if (role !== "dev")
       void workers.serving.then(() =>
         log.info(`${title} serves`, {
-          ...(claimed !== undefined && { url: `http://${options.hostname}:${claimed}` }),
-          admin: `http://${adminHostname}:${admin.port}`,
+          ...(claimed !== undefined && {
+            url: `http://${hostAndPort(options.hostname, claimed)}`,
+          }),
+          admin: `http://${hostAndPort(adminHostname, admin.port)}`,
         }),
       );
     let unclean = 0;
@@ -143,12 +151,3 @@ const skip = (): void => undefined;
 /** Rejects as the promise does; never resolves. */
 const failureOf = (begun: Promise<unknown> | undefined): Promise<never> =>
   new Promise((_, reject) => begun?.catch(reject));
-
-function claim(scope: Scope.Scope, { hostname, port }: ServeWorkersOptions): Promise<number> {
-  return Effect.runPromise(
-    reservePort({ hostname, port }).pipe(
-      Scope.provide(scope),
-      Effect.catch((error) => Effect.fail<CliError>(failed(error.message))),
-    ),
-  );
-}

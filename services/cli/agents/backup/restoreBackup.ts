@@ -22,7 +22,7 @@ import {
   type Sequence,
 } from "../../../../schemas/Address.ts";
 import type { BackupEntry } from "../../../../schemas/BackupFile.ts";
-import { isUnreadable } from "../../../../schemas/Frame.ts";
+import { ifReadable, isUnreadable } from "../../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../../wiring/ReadPorts.ts";
 import {
@@ -201,13 +201,10 @@ function readEvent(
   id: AgentId,
   data: Uint8Array,
 ): { data: Uint8Array; head: JournalHead } | undefined {
-  try {
+  return ifReadable(() => {
     const { head } = decodeEvent(data);
     return { data: transplant(data, { id, epoch: FIRST_EPOCH }), head };
-  } catch (error) {
-    if (isUnreadable(error)) return undefined;
-    throw error;
-  }
+  });
 }
 
 const isBusy = ({ schedules, queue }: JournalHead): boolean =>

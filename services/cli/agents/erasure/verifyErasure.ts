@@ -9,7 +9,7 @@ import { decodeDeadLetter } from "../../../../schemas/DeadLetter.ts";
 import { counted } from "../../../../schemas/counted.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../../../schemas/Address.ts";
 import type { ErasedAgent, ErasureReceipt } from "../../../../schemas/ErasureReceipt.ts";
-import { isUnreadable } from "../../../../schemas/Frame.ts";
+import { ifReadable } from "../../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../../schemas/Snapshot.ts";
 import type { ReadPorts } from "../../../wiring/ReadPorts.ts";
 import { failed, usage } from "../../terminal/CliError.ts";
@@ -100,14 +100,8 @@ async function lookInJournal(
 }
 
 /** -1 if it can't be read, since it then does not belong to a later life. */
-function seqOf(snapshot: Uint8Array): number {
-  try {
-    return decodeSnapshot(snapshot).head.seq;
-  } catch (error) {
-    if (isUnreadable(error)) return -1;
-    throw error;
-  }
-}
+const seqOf = (snapshot: Uint8Array): number =>
+  ifReadable(() => decodeSnapshot(snapshot))?.head.seq ?? -1;
 
 async function lookInArchive(
   { archive }: ReadPorts,
@@ -148,11 +142,5 @@ async function lookForMessages(
 }
 
 /** 0 if it can't be read. */
-function timeOf(letter: Uint8Array): number {
-  try {
-    return decodeDeadLetter(letter).head.time;
-  } catch (error) {
-    if (isUnreadable(error)) return 0;
-    throw error;
-  }
-}
+const timeOf = (letter: Uint8Array): number =>
+  ifReadable(() => decodeDeadLetter(letter))?.head.time ?? 0;

@@ -5,17 +5,10 @@
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
 import { counted } from "../../../schemas/counted.ts";
+import { loginArguments } from "../options/brokerLogin.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
-import type { BrokerLogin, Target } from "../../wiring/ReadPorts.ts";
+import type { Target } from "../../wiring/ReadPorts.ts";
 import type { Joins } from "../../wiring/Joins.ts";
-
-const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
-  ["credentialsFile", "--nats-creds"],
-  ["nkeyFile", "--nats-nkey"],
-  ["caFile", "--nats-ca"],
-  ["certFile", "--nats-cert"],
-  ["keyFile", "--nats-key"],
-];
 
 /** Each needs one processor and about 100 MB. */
 const RUNNING_MAX = 3;
@@ -69,9 +62,7 @@ const runner =
       "--namespace",
       namespace,
       ...(archive === undefined ? [] : ["--archive", archive]),
-      ...LOGIN_OPTIONS.flatMap(([name, option]) =>
-        login?.[name] === undefined ? [] : [option, login[name]],
-      ),
+      ...loginArguments(login),
     ];
     // The URL may contain a password, and all users of the machine can see a command line.
     const given = [...command.split(" "), ...target, ...args];
