@@ -1,6 +1,6 @@
 /**
  * The messages of one client on their way to its agent: pipelined while the host accepts them, else
- * sent one at a time. `SocketTable` pushes them; `handleCall` on the host receives them.
+ * sent one at a time. `SocketTable` pushes them; `socketCalls` on the host receives them.
  *
  * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
  *    (the bus, a slow start, a change of owner) can reorder messages or leave one out.

@@ -13,7 +13,7 @@ import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import { encodeError } from "../../core/call/remoteError.ts";
+import { errorReply } from "../../core/call/remoteError.ts";
 import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { AgentSlot } from "./AgentSlot.ts";
@@ -103,10 +103,7 @@ class IsolatedAgent {
         if (isTransient(error))
           return answer({ kind: "failed", transient: true, message: String(error) });
         this.services.log.error("an agent could not answer", { ...id, error: stackOf(error) });
-        answer({
-          kind: "answered",
-          data: encodeAnswer({ reply: { kind: "error", ...encodeError(error) } }),
-        });
+        answer({ kind: "answered", data: encodeAnswer({ reply: errorReply(error) }) });
       },
     );
   }
