@@ -143,7 +143,7 @@ async function append(
     applyEvent(image, result.seq, commit.head, commit.state);
     holds.applied(batch, { open: image.parts !== undefined, part });
     host.onCommitted(commit.data.length, [...batch.turns]);
-    triggers?.after();
+    triggers?.after?.();
   } else if (isFirst && batch.fence) {
     const result = await claimEmpty(host);
     if (isOver()) return undefined;
