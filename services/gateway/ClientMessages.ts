@@ -15,7 +15,7 @@
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here. The waiting messages of all
  *    sockets share a total: past it, the sockets with the most are closed and theirs are dropped.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
- *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
+ *    (`RepeatedCall`, rule 4), and not if its client has gone. If the next host is lost too, the
  *    socket is closed. Messages behind one given up are dropped; the agent gets the close.
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
