@@ -12,6 +12,7 @@
  *    statements without their parameters.
  */
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
+import { numberOrNull, textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { checkOptions } from "../errors/checkOptions.ts";
 import type { SqlValue } from "../database/Databases.ts";
@@ -261,21 +262,20 @@ function select(
 
 /** An approval that still waits after `expires_at` has expired. */
 function toRow(row: ReadonlyArray<SqlValue>, nowMs: number): ApprovalRow {
-  const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
   const expiresAt = Number(row[6]);
   const isOver = row[4] === "waiting" && expiresAt <= nowMs;
   return {
     id: String(row[0]),
-    key: text(1),
+    key: textOrNull(row[1]),
     name: String(row[2]),
-    prompt: text(3),
+    prompt: textOrNull(row[3]),
     status: isOver ? "expired" : (String(row[4]) as ApprovalStatus),
     askedAt: Number(row[5]),
     expiresAt,
     notified: row[7] === 1,
-    decidedAt: row[8] === null ? null : Number(row[8]),
-    by: text(9),
-    reason: text(10),
+    decidedAt: numberOrNull(row[8]),
+    by: textOrNull(row[9]),
+    reason: textOrNull(row[10]),
     ...(row[11] === null ? {} : { metadata: JSON.parse(String(row[11])) as unknown }),
   };
 }

@@ -20,6 +20,7 @@
  */
 import { checkOptions } from "../errors/checkOptions.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import { numberOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { CronShape } from "../schedule/Cron.ts";
 import type { AgentMetrics } from "../telemetry/AgentMetrics.ts";
@@ -200,7 +201,7 @@ export class Budgets {
       `SELECT name, per, resets_at, used, limit_amount FROM ${USES} WHERE ${which} ORDER BY name, per, timezone`,
       params,
     ).map(([budget, per, at, used, limit]) => {
-      const resetsAt = at === null ? null : Number(at);
+      const resetsAt = numberOrNull(at);
       const isOver = resetsAt !== null && resetsAt <= nowMs;
       return {
         budget: String(budget),
@@ -321,7 +322,7 @@ export class Budgets {
         budget: String(row[0]),
         per: String(row[1]) as BudgetPeriod,
         timezone: String(row[2]),
-        resetsAt: row[3] === null ? null : Number(row[3]),
+        resetsAt: numberOrNull(row[3]),
         amount: Number(row[4]),
         status: String(row[5]) as Spend["status"],
       }

@@ -7,6 +7,7 @@
  * waiting.
  */
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { BusReply, BusShape } from "../bus/Bus.ts";
 
 export class CallTries {
   /** Ids of hosts that were lost while they had it, without those that came back. */
@@ -63,6 +64,12 @@ export class CallTries {
     // The process in which the agent ran alone. A return of its host does not undo this loss.
     this.losses++;
     this.lost.add(`process ${this.losses}`);
+  }
+
+  /** What the outcome of the last try says. */
+  heard({ _tag }: BusReply, bus: Pick<BusShape, "connected">): void {
+    if (_tag === "Reply") this.answered();
+    else if (_tag === "NoResponders" || _tag === "Denied" || !bus.connected()) this.notBegun();
   }
 
   /** Its host has answered, and no longer has the call. */

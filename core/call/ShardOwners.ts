@@ -14,7 +14,7 @@ const SHARD_KEY = "shard.";
 const HOST_KEY = "host.";
 
 /** How many owners a shard has lost while this process watched, and the last of them. */
-interface Losses {
+export interface Losses {
   readonly count: number;
   readonly host: string;
 }
@@ -29,6 +29,7 @@ export class ShardOwners {
   private readonly losses = new Map<ShardId, Losses>();
   /** Ids of hosts whose own lease lives. */
   private readonly hosts = new Set<string>();
+  closed = false;
 
   /** `before`: the lease's holder until this change. */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
@@ -59,8 +60,9 @@ export class ShardOwners {
     return controller.signal;
   }
 
-  /** Fires all signals. */
-  abortAll(): void {
+  /** The process stops: fires all signals. */
+  close(): void {
+    this.closed = true;
     for (const shard of this.out.keys()) this.abort(shard);
   }
 

@@ -24,6 +24,12 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
   };
 }
 
+/** The answer to a caller that may see what failed. */
+export const errorReply = (thrown: unknown): CallReply => ({
+  kind: "error",
+  ...encodeError(thrown),
+});
+
 /** The answer to a caller that may not see what failed: the host's log has it. */
 export const HIDDEN_ERROR: CallReply = {
   kind: "error",

@@ -7,7 +7,8 @@
  * 2. A result is kept until newer ones have `RESULTS_CHARS_MAX` characters. After that it is still
  *    known that the call has ended, so it does not run again.
  */
-import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
+import { textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { DONE_RETENTION_MS } from "../journal/DoneSet.ts";
 
@@ -56,7 +57,12 @@ export class CallResults {
     const row = database.query(sql, [key]).rows[0];
     if (row === undefined) return undefined;
     const [call, error, result, kept] = row;
-    return { call: String(call), error: text(error), result: text(result), kept: kept === 1 };
+    return {
+      call: String(call),
+      error: textOrNull(error),
+      result: textOrNull(result),
+      kept: kept === 1,
+    };
   }
 
   add(key: string, call: string, { error, result }: CallEnd, nowMs: number): void {
@@ -81,6 +87,3 @@ export class CallResults {
     );
   }
 }
-
-const text = (value: SqlValue | undefined): string | null =>
-  value === null || value === undefined ? null : String(value);

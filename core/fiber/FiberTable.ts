@@ -9,6 +9,7 @@
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import { numberOrNull, textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { timeOf } from "../errors/timeOf.ts";
 import { toJson } from "../journal/jsonText.ts";
@@ -228,19 +229,17 @@ export function owedFibers(database: Pick<AgentDatabase, "query">): ReadonlyArra
 }
 
 function toRow(row: ReadonlyArray<SqlValue>): FiberRow {
-  const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
-  const ms = (at: number): number | null => (row[at] === null ? null : Number(row[at]));
   return {
     id: String(row[0]),
-    key: text(1),
+    key: textOrNull(row[1]),
     name: String(row[2]),
     status: String(row[3]) as FiberStatus,
-    snapshot: text(4),
-    metadata: text(5),
-    error: text(6),
+    snapshot: textOrNull(row[4]),
+    metadata: textOrNull(row[5]),
+    error: textOrNull(row[6]),
     createdMs: Number(row[7]),
-    startedMs: ms(8),
-    settledMs: ms(9),
+    startedMs: numberOrNull(row[8]),
+    settledMs: numberOrNull(row[9]),
     kept: row[10] === 1,
     owed: row[11] === 1,
     recoveries: Number(row[12]),

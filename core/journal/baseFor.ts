@@ -18,7 +18,7 @@ export interface Base extends Snapshot {
  * read.
  */
 export function baseFor(id: AgentId, stored: StoredBases, after: number): Base | undefined {
-  const found = stored.copies.flatMap((bytes) => readBase(id, bytes) ?? []);
+  const found = stored.copies.flatMap((bytes) => readSnapshot(id, bytes) ?? []);
   const exact = found.find(({ head }) => head.seq === after);
   if (exact !== undefined) return exact;
   return settledBase(id, stored, after);
@@ -26,7 +26,7 @@ export function baseFor(id: AgentId, stored: StoredBases, after: number): Base |
 
 /** The newest that can be read. */
 export const newestBase = (id: AgentId, { copies }: StoredBases): Base | undefined =>
-  copies.flatMap((bytes) => readBase(id, bytes) ?? [])[0];
+  copies.flatMap((bytes) => readSnapshot(id, bytes) ?? [])[0];
 
 /**
  * The newest base if it is stored twice, which shows that it was read back and compared. Undefined
@@ -35,12 +35,12 @@ export const newestBase = (id: AgentId, { copies }: StoredBases): Base | undefin
 export function settledBase(id: AgentId, stored: StoredBases, after = 0): Base | undefined {
   const [newest, other] = stored.copies;
   if (newest === undefined || other === undefined || !equal(newest, other)) return undefined;
-  const base = readBase(id, newest);
+  const base = readSnapshot(id, newest);
   return base !== undefined && base.head.seq >= after ? base : undefined;
 }
 
-/** Undefined for one that can't be read, or is another agent's. */
-function readBase(id: AgentId, bytes: Uint8Array | undefined): Base | undefined {
+/** Undefined for a snapshot that can't be read, or is another agent's. */
+export function readSnapshot(id: AgentId, bytes: Uint8Array | undefined): Base | undefined {
   if (bytes === undefined) return undefined;
   const snapshot = ifReadable(() => decodeSnapshot(bytes));
   if (snapshot === undefined) return undefined;

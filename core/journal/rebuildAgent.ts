@@ -14,7 +14,6 @@
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, ifReadable } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
-import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import {
   LocalImageCorrupt,
   type AgentDatabase,
@@ -24,7 +23,7 @@ import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
-import type { Base } from "./baseFor.ts";
+import { readSnapshot, type Base } from "./baseFor.ts";
 import { decodeStored } from "./decodeStored.ts";
 import { findBase, removedSince, trimmedBefore } from "./Beginnings.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
@@ -157,35 +156,24 @@ function decodeCore(
   id: AgentId,
   cached: { readonly seq: Sequence; readonly core: Uint8Array },
 ): AgentImage | undefined {
-  try {
-    const { head } = decodeSnapshot(cached.core);
-    return isOf(id, head.agent) && head.seq === cached.seq
-      ? AgentImage.fromSnapshot(id, head)
-      : undefined;
-  } catch {
-    // A cache is only a shortcut: snapshot and journal are used instead.
-    return undefined;
-  }
+  // A cache is only a shortcut: snapshot and journal are used instead of one that can't be read.
+  const head = readSnapshot(id, cached.core)?.head;
+  return head?.seq === cached.seq ? AgentImage.fromSnapshot(id, head) : undefined;
 }
 
 async function restoreSnapshot(
   id: AgentId,
   database: AgentDatabase,
-  { snapshots, atSeq, atTimeMs }: RebuildSources,
+  { snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
 ): Promise<AgentImage> {
   if (snapshots === undefined) return new AgentImage(id);
   for await (const data of snapshots.newestFirst(id)) {
     // A later version is skipped, too: a flipped bit looks like one, and the journal has it all.
-    const snapshot = ifReadable(() => decodeSnapshot(data));
+    const snapshot = readSnapshot(id, data);
     if (snapshot === undefined) continue;
-    const { head } = snapshot;
-    if (
-      !isOf(id, head.agent) ||
-      head.seq > (atSeq ?? Infinity) ||
-      head.time > (atTimeMs ?? Infinity)
-    )
-      continue;
-    if (snapshot.image.length > 0) database.restore(snapshot.image);
+    const { head, image } = snapshot;
+    if (head.seq > atSeq || head.time > atTimeMs) continue;
+    if (image.length > 0) database.restore(image);
     return AgentImage.fromSnapshot(id, head);
   }
   return new AgentImage(id);
@@ -293,6 +281,3 @@ export function checkNothingIsMissing(
       message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,
     });
 }
-
-const isOf = (id: AgentId, agent: readonly [string, string]): boolean =>
-  agent[0] === id.class && agent[1] === id.name;

@@ -6,6 +6,7 @@
  * validators.
  */
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import { textOrNull } from "../database/nullable.ts";
 import { finiteRetry, resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -104,9 +105,7 @@ export class McpServerTable {
 }
 
 function toRow(values: ReadonlyArray<SqlValue>): McpServerRow {
-  const [id, name, url, callback, client, auth, options] = values.map((value) =>
-    value === null ? null : String(value),
-  );
+  const [id, name, url, callback, client, auth, options] = values.map(textOrNull);
   return {
     id: id ?? "",
     name: name ?? "",

@@ -5,7 +5,8 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HeaderPairs } from "../../schemas/bus/message.ts";
 import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
-import type { CallClient, CallResult } from "../call/CallClient.ts";
+import type { CallClient } from "../call/CallClient.ts";
+import type { CallResult } from "../call/RepeatedCall.ts";
 import type { PendingSocket, SocketHolder } from "../socket/PendingSocket.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";

@@ -1,7 +1,7 @@
 /** A host's answer to a question over all agents: the rows as JSON, or why there are none. */
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
-import { encodeError } from "../call/remoteError.ts";
+import { errorReply } from "../call/remoteError.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import { QueryRefused } from "./askView.ts";
 import type { QueriesShape } from "./Queries.ts";
@@ -26,7 +26,7 @@ export async function answerQuestion(
     return { reply: { kind: "response", status: 200, headers: [] }, body };
   } catch (error) {
     if (error instanceof QueryRefused || error instanceof BrokerUnavailable)
-      return { reply: { kind: "error", ...encodeError(error) } };
+      return { reply: errorReply(error) };
     log.error("a query over all agents could not be answered", { error: String(error) });
     return {
       reply: {

@@ -262,7 +262,7 @@ export class QueueLane {
   }
 
   /** This commit's share (`Triggers`). */
-  takeTriggers(): Pick<CommitTriggers, "before" | "queue"> | undefined {
+  takeTriggers(): CommitTriggers | undefined {
     if (this.pushed.length === 0 && this.removed.length === 0) return undefined;
     const { removed } = this;
     // Without items that were rolled back, or removed in the same turn.

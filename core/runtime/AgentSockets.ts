@@ -120,7 +120,7 @@ export class AgentSockets implements ConnectionOutlet {
       connection !== undefined &&
       Connection.internals(connection).protocol
     )
-      this.sendStateNow(connection, state, seq);
+      this.sendStored(connection, stateFrame(state, seq));
     return connection;
   }
 
@@ -239,14 +239,7 @@ export class AgentSockets implements ConnectionOutlet {
 
   /** `state` is JSON text. Its sequence is that of its commit. */
   sendState(connection: Connection, state: string): void {
-    this.agent.committer.afterCommit((seq) => this.sendStateNow(connection, state, seq));
-  }
-
-  /** Does not wait for the output gate: the caller has. */
-  private sendStateNow(connection: Connection, state: string, seq: number): void {
-    const { gateway, sid } = Connection.internals(connection).info;
-    const frame = encoder.encode(stateFrame(state, seq));
-    this.outlet.toGateway(gateway, { op: "send", sid, text: true }, frame);
+    this.agent.committer.afterCommit((seq) => this.sendStored(connection, stateFrame(state, seq)));
   }
 
   /**

@@ -6,7 +6,7 @@
 import type { BusMessage, BusShape } from "../bus/Bus.ts";
 import * as Effect from "effect/Effect";
 import { methodOfTarget } from "../agent/methods.ts";
-import { encodeError, resultTooLarge } from "../call/remoteError.ts";
+import { errorReply, resultTooLarge } from "../call/remoteError.ts";
 import { encodeObjectValue } from "../namespace/objectValues.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
@@ -56,10 +56,7 @@ export class ProcessTargets {
 
   private async serve({ data, reply }: BusMessage): Promise<void> {
     const { head: call } = decodeMessage<Call>(data);
-    const answer = await this.answerTo(call).catch((error: unknown): CallReply => ({
-      kind: "error",
-      ...encodeError(error),
-    }));
+    const answer = await this.answerTo(call).catch(errorReply);
     if (reply === undefined) return;
     const { bus } = this.parts;
     const whole = encodeMessage(answer);

@@ -1,6 +1,6 @@
 /**
  * A socket that connects to a Durable Object: its `fetch` receives the upgrade request, and accepts
- * the socket or answers something else, which the gateway sends. Part of `handleCall`, which runs
+ * the socket or answers something else, which the gateway sends. Part of `socketCalls`, which runs
  * the connect sequence of the protocol for other agents.
  */
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
@@ -16,15 +16,19 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 
 const { tags } = ObjectSocket.internals;
 
+/** The request that opens a socket. */
+export const upgradeRequest = ({ url, headers }: SocketInfo): Request =>
+  makeRequest("GET", url, {
+    headers: headers.map(([name, value]): [string, string] => [name, value]),
+    body: new Uint8Array(0),
+  });
+
 export async function connectObject(
   agent: ActiveAgent,
   actor: ObjectActor,
   info: SocketInfo,
 ): Promise<CallAnswer> {
-  const request = makeRequest("GET", info.url, {
-    headers: info.headers.map(([name, value]): [string, string] => [name, value]),
-    body: new Uint8Array(0),
-  });
+  const request = upgradeRequest(info);
   const cause = causeOfConnect(info.id, info.url, agent.time.nowMs());
   const turn = agent.newTurn(cause, { request });
   try {

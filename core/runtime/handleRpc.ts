@@ -17,7 +17,6 @@ import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protoco
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
-import { encodeError } from "../call/remoteError.ts";
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { beginResponse } from "../http/takeResponse.ts";
 import { makeRequest } from "../input/runWebhook.ts";
@@ -26,7 +25,7 @@ import type { DurableCall } from "../call/durableCall.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { respond } from "./answerRequest.ts";
 import { pieceBytes } from "./ResponseStreams.ts";
-import { resultReply, structuredArguments } from "./targetCalls.ts";
+import { failureReply, resultReply, structuredArguments } from "./targetCalls.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { messageOf } from "../errors/thrown.ts";
 
@@ -169,8 +168,7 @@ export async function runRpc(
       : await agent.run(turn, () => method.apply(agent.agent, args()));
     return resultReply(agent, value, { what: `the result of ${call.method}`, structured });
   } catch (error) {
-    if (agent.isLost) throw error;
-    return { kind: "error", ...encodeError(error) };
+    return failureReply(agent, error);
   }
 }
 
@@ -203,8 +201,7 @@ export async function runRequestRpc(
     const structured = agent.agent instanceof ObjectActor;
     return { reply: resultReply(agent, made.value, { what, structured }) };
   } catch (error) {
-    if (agent.isLost) throw error;
-    return { reply: { kind: "error", ...encodeError(error) } };
+    return { reply: failureReply(agent, error) };
   }
 }
 

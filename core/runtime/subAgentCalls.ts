@@ -7,7 +7,6 @@ import { InvalidAddress } from "../../schemas/Address.ts";
 import type { Call } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import type { HeaderPairs } from "../../schemas/bus/message.ts";
-import { encodeError } from "../call/remoteError.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import {
   namesSubAgent,
@@ -17,6 +16,7 @@ import {
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest, type AskedRequest } from "./answerRequest.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
+import { failureReply } from "./targetCalls.ts";
 
 /** Close code and reason of a deleted sub-agent's sockets (`protocol.md` §2.5). */
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
@@ -90,8 +90,7 @@ export async function runChildCall(
     });
     return { kind: "result" };
   } catch (error) {
-    if (agent.isLost) throw error;
-    return { kind: "error", ...encodeError(error) };
+    return failureReply(agent, error);
   }
 }
 

@@ -5,7 +5,7 @@
 import type { Call } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { methodOfTarget } from "../agent/methods.ts";
-import { encodeError } from "../call/remoteError.ts";
+import { errorReply } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
@@ -39,6 +39,12 @@ export function resultReply(
   return { kind: "result", ...(value === undefined ? {} : { value }) };
 }
 
+/** The reply with what a method threw. Rethrows it if the agent was lost. */
+export function failureReply({ isLost }: ActiveAgent, error: unknown): CallReply {
+  if (isLost) throw error;
+  return errorReply(error);
+}
+
 /** Runs as a turn of the agent, like a call of its own method. `abort` aborts that turn. */
 export async function runTargetCall(
   agent: ActiveAgent,
@@ -57,8 +63,7 @@ export async function runTargetCall(
       return resultReply(agent, value, { what: `the result of ${name}`, structured: true });
     });
   } catch (error) {
-    if (agent.isLost) throw error;
-    return { kind: "error", ...encodeError(error) };
+    return failureReply(agent, error);
   }
 }
 

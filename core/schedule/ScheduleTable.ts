@@ -8,6 +8,7 @@
  */
 import { CountedRows } from "../turn/Ceilings.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import { textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { finiteRetry } from "../retry/retryPolicy.ts";
@@ -267,7 +268,6 @@ export class ScheduleTable {
 
 const numberOf = (value: SqlValue): number | null =>
   typeof value === "number" || typeof value === "bigint" ? Number(value) : null;
-const textOf = (value: SqlValue): string | null => (value === null ? null : String(value));
 
 function toRow(values: ReadonlyArray<SqlValue>): ScheduleRow {
   const [id, callback, payload, type, time, delay, cron, interval, running, retry] = values as [
@@ -281,17 +281,17 @@ function toRow(values: ReadonlyArray<SqlValue>): ScheduleRow {
   ];
   return {
     id: String(id),
-    callback: textOf(callback) ?? "",
-    payload: textOf(payload),
+    callback: textOrNull(callback) ?? "",
+    payload: textOrNull(payload),
     type: String(type) as ScheduleType,
     time: numberOf(time),
     delayInSeconds: numberOf(delay),
-    cron: textOf(cron),
+    cron: textOrNull(cron),
     intervalSeconds: numberOf(interval),
     running: Boolean(running),
-    retryOptions: textOf(retry),
+    retryOptions: textOrNull(retry),
     dueMs: numberOf(due),
-    timezone: textOf(timezone),
+    timezone: textOrNull(timezone),
     misfire: misfire === "all" || misfire === "skip" ? misfire : "latest",
     startedMs: numberOf(started),
   };

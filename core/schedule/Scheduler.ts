@@ -186,8 +186,7 @@ export class Scheduler {
     const schedules = rowChanges(changed.map(toSchedule), del);
     if (schedules === undefined) return undefined;
     // No due time changes: the timers stay as they are.
-    if (put.length === 0 && gone.length === 0)
-      return { schedules, before: async () => undefined, after: () => undefined };
+    if (put.length === 0 && gone.length === 0) return { schedules, before: async () => undefined };
     for (const row of put) this.unstored.add(row.id);
     const { before, after } = this.cover.change(put, gone);
     return {

@@ -12,7 +12,7 @@
  *    bytes can ask for a whole stream, again and again. A later request with the same id replaces
  *    the earlier one.
  *
- * Part of `Keeping`; asked by `handleCall` and `handleRpc`.
+ * Part of `Keeping`; asked by `socketCalls` and `handleRpc`.
  */
 import { Connection } from "../connection/Connection.ts";
 import { rpcFrame, streamFrame, type StreamFrame } from "../connection/protocol.ts";

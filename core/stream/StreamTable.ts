@@ -7,6 +7,7 @@
  * one. Chunks are numbered from 1 without a gap.
  */
 import { copyTable } from "../database/copyTable.ts";
+import { textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 
@@ -151,8 +152,8 @@ export class StreamTable {
       status: String(row[2]) as StreamStatus,
       sequence: Number(row[3]),
       size: Number(row[4]),
-      result: row[5] === null ? null : String(row[5]),
-      error: row[6] === null ? null : String(row[6]),
+      result: textOrNull(row[5]),
+      error: textOrNull(row[6]),
       createdMs: Number(row[7]),
       updatedMs: Number(row[8]),
       keepMs: Number(row[9]),

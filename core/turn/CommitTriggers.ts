@@ -12,8 +12,8 @@ import { rowChanges, type RowChanges } from "../journal/RowChanges.ts";
 export interface CommitTriggers {
   /** Stores the triggers. Rejects when that can't be known: the commit fails. */
   readonly before: () => Promise<void>;
-  /** Cancels what is not needed any more, on a best-effort basis. */
-  readonly after: () => void;
+  /** Cancels what is not needed any more, on a best-effort basis. Absent: there is nothing. */
+  readonly after?: () => void;
   /** For the event: rows added and ids removed. */
   readonly schedules?: RowChanges;
   readonly queue?: RowChanges;
@@ -21,9 +21,7 @@ export interface CommitTriggers {
 
 /** Several shares as one; undefined when there is none. */
 export function mergeTriggers(
-  ...shares: ReadonlyArray<
-    (Omit<CommitTriggers, "after"> & Partial<Pick<CommitTriggers, "after">>) | undefined
-  >
+  ...shares: ReadonlyArray<CommitTriggers | undefined>
 ): CommitTriggers | undefined {
   const owed = shares.filter((share) => share !== undefined);
   if (owed.length === 0) return undefined;

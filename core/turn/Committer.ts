@@ -19,9 +19,7 @@
 import { AgentDiscarded } from "../errors/errors.ts";
 import type { AppendResult } from "../journal/Journal.ts";
 import { isEmpty, isOpen, mayEndSoon, newBatch, runOutputs, type Batch, type Output } from "./Batch.ts"; // prettier-ignore
-import { applyEvent } from "../journal/applyEvent.ts";
 import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
-import { encodeDestroyed } from "../journal/encodeCommit.ts";
 import { GATHER_MS, GatherTimer } from "./GatherTimer.ts";
 import { Holds } from "./Holds.ts";
 import { JoinedTurns } from "./JoinedTurns.ts";
@@ -29,6 +27,7 @@ import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 import {
   writeBatch,
+  writeDestroyed,
   writeSteps,
   type Commits,
   type CommitterHost,
@@ -229,22 +228,13 @@ export class Committer {
     this.holds.end();
     await this.flush(turn);
     while (!this.idle) await this.stored();
-    const { image, time } = this.host;
+    const { image } = this.host;
     if (image.seq === 0 && !turn.durable) return this.abandon();
     const last = newBatch();
     this.inFlight = last;
-    const commit = encodeDestroyed({
-      image,
-      host: this.host.host,
-      epoch: this.host.epoch,
-      timeMs: time.nowMs(),
-      eventId: time.id(),
-      turn,
-    });
-    const result = await this.host.append(commit, image.seq);
-    if (!this.failed && result._tag !== "Stored") this.fail(result._tag, result);
-    if (this.failed || result._tag !== "Stored") throw new AgentDiscarded();
-    applyEvent(image, result.seq, commit.head);
+    const failure = await writeDestroyed(this.commits, turn);
+    if (failure !== undefined) this.fail(failure.outcome, failure.error);
+    if (this.failed) throw new AgentDiscarded();
     this.inFlight = undefined;
     for (const output of last.outputs) output(image.seq);
     this.abandon();

@@ -59,7 +59,7 @@ export class Turn {
   readonly owner: object;
   /** Its input is done once, across crashes: its writes gather until it ends. */
   readonly durable: boolean;
-  /** How many agents wait for its answer (`CallClient`, rule 7). */
+  /** How many agents wait for its answer (`CallClient`, rule 4). */
   readonly depth: number;
   /** The connection in whose context the code runs. Replaced once, while it connects. */
   connection: Connection | undefined;

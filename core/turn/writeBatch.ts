@@ -1,7 +1,7 @@
 /**
- * Writes one batch as one event of the journal: what a commit is, from the turns' records to the
- * event that is applied. `Committer` decides what goes into a batch and when, and releases its
- * outputs afterwards.
+ * Writes an agent's events: what a commit is, from the turns' records to the event that is applied,
+ * and the event that ends the agent's life. `Committer` decides what goes into a batch and when,
+ * and releases its outputs afterwards.
  *
  * 1. Everything in it goes into one event, or into none (I4).
  * 2. Triggers of schedules and queue items are stored before the event (`CommitTriggers`).
@@ -13,7 +13,7 @@ import type { AppendResult } from "../journal/Journal.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
 import { claimEmpty, type JournalOwner } from "../journal/emptyJournal.ts";
-import { encodeCommit, isOver as isInputOver } from "../journal/encodeCommit.ts";
+import { encodeCommit, encodeDestroyed, isOver as isInputOver } from "../journal/encodeCommit.ts";
 import { takeRecord, takeSteps, type Batch, type TurnRecord } from "./Batch.ts";
 import type { CommitTriggers } from "./CommitTriggers.ts";
 import type { Holds } from "./Holds.ts";
@@ -86,6 +86,27 @@ export function writeSteps(commits: Commits, batch: Batch): Written {
   return append(commits, batch, { records, triggers: undefined, frozen: undefined });
 }
 
+/** Writes the event that ends the agent's life, and completes the input of this turn. */
+export async function writeDestroyed(
+  { host, isOver }: Commits,
+  turn: Turn,
+): Promise<WriteFailure | undefined> {
+  const { image, time } = host;
+  const commit = encodeDestroyed({
+    image,
+    host: host.host,
+    epoch: host.epoch,
+    timeMs: time.nowMs(),
+    eventId: time.id(),
+    turn,
+  });
+  const result = await host.append(commit, image.seq);
+  if (isOver()) return undefined;
+  if (result._tag !== "Stored") return { outcome: result._tag, error: result };
+  applyEvent(image, result.seq, commit.head);
+  return undefined;
+}
+
 async function append(
   { host, holds, isOver }: Commits,
   batch: Batch,
@@ -122,7 +143,7 @@ async function append(
     applyEvent(image, result.seq, commit.head, commit.state);
     holds.applied(batch, { open: image.parts !== undefined, part });
     host.onCommitted(commit.data.length, [...batch.turns]);
-    triggers?.after();
+    triggers?.after?.();
   } else if (isFirst && batch.fence) {
     const result = await claimEmpty(host);
     if (isOver()) return undefined;

@@ -5,7 +5,7 @@
  * `agents workflows` and the console, which show it without waking the instance.
  */
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
-import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
 import { nameOfStep } from "../step/stepKey.ts";
 import { UNDOING } from "../journal/AgentImage.ts";
 import { undoKey } from "../step/undoSteps.ts";
@@ -14,8 +14,11 @@ import {
   ENDED,
   RESTART,
   RunTable,
+  stepColumns,
+  toStep,
   type RunRecord,
   type StepKind,
+  type StepRecord,
   type WorkflowStatus,
 } from "./RunTable.ts";
 import { stepLanes, type StepPlace } from "./stepLanes.ts";
@@ -190,43 +193,18 @@ const isDone = (row: Row | undefined): boolean =>
 const tableOf = (database: Query): RunTable =>
   new RunTable({ query: (sql, params) => database.query(sql, params) });
 
-interface Row {
-  readonly key: string;
-  readonly kind: StepKind;
-  readonly position: number;
-  readonly after: number;
-  readonly endedAt: number | null;
-  readonly attempts: number;
-  readonly failures: number;
-  readonly dueMs: number | null;
-  readonly eventType: string | null;
-  /** The first characters of a step's; the whole of an undo's. */
-  readonly result: string | null;
+/** `result` has the first characters of a step's; the whole of an undo's. */
+interface Row extends Readonly<StepRecord> {
   readonly resultChars: number;
-  readonly error: StoredError | null;
 }
 
 /** In the order in which they began. */
 function rowsOf(database: Query): ReadonlyArray<Row> {
   const result = `iif(kind = 'undo', result, substr(result, 1, ${SHOWN_CHARS}))`;
-  const sql = `SELECT key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, ${result}, coalesce(length(result), 0), error FROM workflow_steps ORDER BY position`;
-  const number = (value: SqlValue | undefined): number | null =>
-    value === null ? null : Number(value);
-  const text = (value: SqlValue | undefined): string | null =>
-    value === null ? null : String(value);
+  const sql = `SELECT ${stepColumns(result)}, coalesce(length(result), 0) FROM workflow_steps ORDER BY position`;
   return database.query(sql, []).rows.map((row) => ({
-    key: String(row[0]),
-    kind: String(row[1]) as StepKind,
-    position: Number(row[2]),
-    after: Number(row[3]),
-    endedAt: number(row[4]),
-    attempts: Number(row[5]),
-    failures: Number(row[6]),
-    dueMs: number(row[7]),
-    eventType: text(row[8]),
-    result: text(row[9]),
-    resultChars: Number(row[10]),
-    error: row[11] === null ? null : (JSON.parse(String(row[11])) as StoredError),
+    ...toStep(row),
+    resultChars: Number(row.at(-1)),
   }));
 }
 

@@ -4,6 +4,8 @@
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
+import { numberOrNull, textOrNull } from "../database/nullable.ts";
+import { tableExists } from "../database/tableExists.ts";
 import type { StoredError } from "./errors.ts";
 
 /** `report`: anything that is reported to the agent. `undo`: of undoing steps (`Undos`). */
@@ -78,6 +80,10 @@ CREATE TABLE IF NOT EXISTS workflow_steps (
 CREATE TABLE IF NOT EXISTS workflow_events (
   id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, payload TEXT, time_ms INTEGER NOT NULL)`;
 
+/** The columns that `toStep` reads. `result`: SQL of the result. */
+export const stepColumns = (result = "result"): string =>
+  `key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, ${result}, error`;
+
 export class RunTable {
   private there = false;
 
@@ -137,21 +143,7 @@ export class RunTable {
   }
 
   steps(): StepRecord[] {
-    return this.rows(
-      "SELECT key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, result, error FROM workflow_steps ORDER BY position",
-    ).map((row) => ({
-      key: String(row[0]),
-      kind: String(row[1]) as StepKind,
-      position: Number(row[2]),
-      after: Number(row[3]),
-      endedAt: row[4] === null ? null : Number(row[4]),
-      attempts: Number(row[5]),
-      failures: Number(row[6]),
-      dueMs: row[7] === null ? null : Number(row[7]),
-      eventType: row[8] === null ? null : String(row[8]),
-      result: row[9] === null ? null : String(row[9]),
-      error: (fromJson(row[10]) as StoredError | undefined) ?? null,
-    }));
+    return this.rows(`SELECT ${stepColumns()} FROM workflow_steps ORDER BY position`).map(toStep);
   }
 
   /** Steps without a result that only wait, and those that run. */
@@ -174,7 +166,7 @@ export class RunTable {
   /** Replaces the step's record. */
   put(step: StepRecord): void {
     this.runtime.query(
-      "INSERT OR REPLACE INTO workflow_steps (key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, result, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      `INSERT OR REPLACE INTO workflow_steps (${stepColumns()}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       [
         step.key, step.kind, step.position, step.after, step.endedAt, step.attempts, step.failures,
         step.dueMs, step.eventType, step.result, toText(step.error ?? undefined),
@@ -215,16 +207,27 @@ export class RunTable {
   }
 
   private exists(): boolean {
-    this.there ||=
-      this.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'workflow_run'")
-        .length > 0;
-    return this.there;
+    return (this.there ||= tableExists(this.runtime, "workflow_run"));
   }
 
   private rows(sql: string, params: ReadonlyArray<SqlValue> = []) {
     return this.runtime.query(sql, params).rows;
   }
 }
+
+export const toStep = (row: ReadonlyArray<SqlValue>): StepRecord => ({
+  key: String(row[0]),
+  kind: String(row[1]) as StepKind,
+  position: Number(row[2]),
+  after: Number(row[3]),
+  endedAt: numberOrNull(row[4]),
+  attempts: Number(row[5]),
+  failures: Number(row[6]),
+  dueMs: numberOrNull(row[7]),
+  eventType: textOrNull(row[8]),
+  result: textOrNull(row[9]),
+  error: (fromJson(row[10]) as StoredError | undefined) ?? null,
+});
 
 const toText = (value: unknown): string | null =>
   value === undefined ? null : JSON.stringify(value);

@@ -9,7 +9,7 @@ import { timeOf } from "../errors/timeOf.ts";
 import { toJson } from "../journal/jsonText.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { WorkflowStatus } from "./RunTable.ts";
+import { ENDED, type WorkflowStatus } from "./RunTable.ts";
 
 /** Options of `runWorkflow`. */
 export interface RunWorkflowOptions {
@@ -97,7 +97,6 @@ const COLUMNS =
 /** `protocol.md` §0, limits. */
 const LIMIT_MAX = 100;
 const MS_PER_SECOND = 1000;
-const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export class WorkflowTable {
   constructor(private readonly runtime: Pick<AgentWork, "query" | "time">) {}

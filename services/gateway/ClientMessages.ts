@@ -1,6 +1,6 @@
 /**
  * The messages of one client on their way to its agent: pipelined while the host accepts them, else
- * sent one at a time. `SocketTable` pushes them; `handleCall` on the host receives them.
+ * sent one at a time. `SocketTable` pushes them; `socketCalls` on the host receives them.
  *
  * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
  *    (the bus, a slow start, a change of owner) can reorder messages or leave one out.
@@ -15,7 +15,7 @@
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here. The waiting messages of all
  *    sockets share a total: past it, the sockets with the most are closed and theirs are dropped.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
- *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
+ *    (`RepeatedCall`, rule 4), and not if its client has gone. If the next host is lost too, the
  *    socket is closed. Messages behind one given up are dropped; the agent gets the close.
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).

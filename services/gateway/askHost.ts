@@ -6,7 +6,8 @@
  * Hosts that the call may have crashed are counted over all tries.
  */
 import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
-import type { CallClient, CallOptions } from "../../core/call/CallClient.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
+import type { CallOptions } from "../../core/call/RepeatedCall.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call } from "../../schemas/bus/Call.ts";

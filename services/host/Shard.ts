@@ -23,7 +23,7 @@ import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
-import { encodeError, HIDDEN_ERROR } from "../../core/call/remoteError.ts";
+import { errorReply, HIDDEN_ERROR } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
@@ -307,7 +307,7 @@ export class Shard {
       // This call caused the agent's quarantine.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
-      return { reply: isOfCode(call) ? { kind: "error", ...encodeError(error) } : HIDDEN_ERROR };
+      return { reply: isOfCode(call) ? errorReply(error) : HIDDEN_ERROR };
     }
   }
 

@@ -14,7 +14,7 @@ import type { SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
 import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
-import { encodeError } from "../../core/call/remoteError.ts";
+import { errorReply } from "../../core/call/remoteError.ts";
 import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { AgentSlot } from "./AgentSlot.ts";
@@ -104,7 +104,7 @@ class IsolatedAgent {
       if (isTransient(error))
         return answer({ kind: "failed", transient: true, message: String(error) });
       this.services.log.error("an agent could not answer", { ...id, error: stackOf(error) });
-      const reply = encodeMessage({ kind: "error", ...encodeError(error) });
+      const reply = encodeMessage(errorReply(error));
       answer({ kind: "answered", data: toText(reply) });
     });
   }
