@@ -19,6 +19,7 @@
  * Part of `Keeping`; `BudgetApi` is what `Agent` delegates to.
  */
 import { checkOptions } from "../errors/checkOptions.ts";
+import { shownValue } from "../errors/shownValue.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import { numberOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -377,11 +378,11 @@ function check(budget: string, amount: number, options: SpendOptions): void {
   const { limit, per, key } = options;
   if (typeof limit !== "number" || !(limit >= 0))
     throw new TypeError(
-      `the limit of the budget "${budget}" is ${String(limit)}; it must be a number from 0`,
+      `the limit of the budget "${budget}" is ${shownValue(limit)}; it must be a number from 0`,
     );
   if (per !== undefined && per !== "ever" && !Object.hasOwn(BEGINS, per))
     throw new TypeError(
-      `per of the budget "${budget}" is ${JSON.stringify(per)}; it must be "minute", "hour", "day", "week", "month" or "ever"`,
+      `per of the budget "${budget}" is ${shownValue(per)}; it must be "minute", "hour", "day", "week", "month" or "ever"`,
     );
   if (key !== undefined && (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX))
     throw new TypeError(`a key of a reservation has 1 to ${KEY_LENGTH_MAX} characters`);
@@ -389,5 +390,5 @@ function check(budget: string, amount: number, options: SpendOptions): void {
 
 function checkAmount(amount: number, what: string): void {
   if (typeof amount !== "number" || !Number.isFinite(amount) || amount < 0)
-    throw new TypeError(`${what} is ${String(amount)}; it must be a number from 0`);
+    throw new TypeError(`${what} is ${shownValue(amount)}; it must be a number from 0`);
 }

@@ -18,7 +18,7 @@ import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { CALL_KEYS } from "../journal/laneKeys.ts";
 import { QueueLane, type JobEnd, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
-import { hideInMessage } from "../redaction/FieldRedaction.ts";
+import { conceal, hideInMessage } from "../redaction/FieldRedaction.ts";
 import { hashOf } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
 import { CallResults, type CallEnd, type EndedCall } from "./CallResults.ts";
@@ -67,8 +67,10 @@ export class CallLane extends QueueLane {
       ceiling: "waitingMax",
       width: WIDTH,
       answers: {
-        end: ({ id, callback, payload }, end) =>
-          this.#results.add(id, callOf(callback, payload), endOf(end), agent.time.nowMs()),
+        end: ({ id, callback, payload }, end) => {
+          const { hidden } = hideInMessage(payload ?? "", agent.options.redact);
+          this.#results.add(id, callOf(callback, payload), endOf(end, hidden), agent.time.nowMs());
+        },
         stored: ({ id }) => this.#answer(id),
         depth: ({ id }) => this.#waiting.get(id)?.depth ?? 0,
       },
@@ -140,9 +142,9 @@ const argsOf = (method: string): string => `${method}: the arguments`;
 /** What all calls with one key must have in common. */
 const callOf = (method: string, args: string | null): string => `${method} ${hashOf(args ?? "")}`;
 
-const endOf = (end: JobEnd): CallEnd =>
+const endOf = (end: JobEnd, hidden: ReadonlyArray<string>): CallEnd =>
   "error" in end
-    ? { error: failureText(end.error), result: null }
+    ? { error: conceal(failureText(end.error), hidden), result: null }
     : { error: null, result: (end.value as string | undefined) ?? null };
 
 const notRun = (key: string): Error =>

@@ -5,7 +5,7 @@
  * 4,185 levels, on Node 26 past 4 million. Nesting is therefore bounded when the value is stored,
  * where the code that stores it receives the error. Pure.
  */
-import { LEVELS_MAX, lostCollection, tooDeep, walkJson } from "./walkJson.ts";
+import { LEVELS_MAX, lostObject, tooDeep, walkJson } from "./walkJson.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -16,15 +16,11 @@ const CLOSE_OBJECT = 0x7d;
 
 /**
  * Undefined for what JSON leaves out: `undefined`, a function, a symbol. Throws as `writtenJson`,
- * `RangeError` for more than `LEVELS_MAX` levels, and `TypeError` for a `Map` or a `Set`, which
- * JSON writes as `{}`. `what` names the value.
+ * and `RangeError` for more than `LEVELS_MAX` levels. `what` names the value.
  */
 export function jsonText(value: unknown, what: string): string | undefined {
   const text = writtenJson(value, what);
   if (text !== undefined && isDeeperThan(LEVELS_MAX, text)) throw tooDeep(what);
-  // Most texts have none, so most values are not walked.
-  const lost = text?.includes("{}") === true ? lostCollection(value, what) : undefined;
-  if (lost !== undefined) throw lost;
   return text;
 }
 
@@ -39,15 +35,21 @@ export function toJson(value: unknown, what: string): string | null {
 
 /**
  * For a text that is sent and not stored. Throws `TypeError` that names the place of what JSON
- * can't represent, `RangeError` for a text that is longer than texts can be.
+ * can't represent, or writes as `{}` (a `Map`, a `Set`, a `Promise`), and `RangeError` for a text
+ * that is longer than texts can be.
  */
 export function writtenJson(value: unknown, what: string): string | undefined {
+  let text: string | undefined;
   try {
-    return JSON.stringify(value) as string | undefined;
+    text = JSON.stringify(value) as string | undefined;
   } catch (cause) {
     walkJson(value, { what });
     throw new RangeError(`${what} is too large to be written as JSON`, { cause });
   }
+  // Most texts have no `{}`, so most values are not walked.
+  const lost = text?.includes("{}") === true ? lostObject(value, what) : undefined;
+  if (lost !== undefined) throw lost;
+  return text;
 }
 
 /**

@@ -65,29 +65,30 @@ function visit(
 }
 
 /**
- * The error for the first `Map` or `Set` in a value that JSON has written, undefined without one.
- * Keeps no path while it searches: states are searched at each write.
+ * The error for the first `Map`, `Set` or `Promise` in a value that JSON has written, undefined
+ * without one. Keeps no path while it searches: states are searched at each write.
  */
-export function lostCollection(value: unknown, what: string): TypeError | undefined {
-  const path = pathOfCollection(value);
-  return path && refused(what, path.text, `a ${path.kind}`);
+export function lostObject(value: unknown, what: string): TypeError | undefined {
+  const path = pathOfLost(value);
+  return path && refused(what, path.text, path.kind);
 }
 
-function pathOfCollection(value: unknown): { text: string; kind: string } | undefined {
+function pathOfLost(value: unknown): { text: string; kind: string } | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   // JSON has what it returned.
   if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
-  if (value instanceof Map) return { text: "", kind: "Map" };
-  if (value instanceof Set) return { text: "", kind: "Set" };
+  if (value instanceof Map) return { text: "", kind: "a Map" };
+  if (value instanceof Set) return { text: "", kind: "a Set" };
+  if (value instanceof Promise) return { text: "", kind: "a Promise that is not awaited" };
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
-      const found = pathOfCollection(value[i]);
+      const found = pathOfLost(value[i]);
       if (found !== undefined) return { ...found, text: `[${i}]${found.text}` };
     }
     return undefined;
   }
   for (const key of Object.keys(value)) {
-    const found = pathOfCollection(Reflect.get(value, key));
+    const found = pathOfLost(Reflect.get(value, key));
     if (found !== undefined) return { ...found, text: `.${key}${found.text}` };
   }
   return undefined;

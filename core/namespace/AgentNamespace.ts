@@ -7,6 +7,7 @@ import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import { decodeError } from "../call/remoteError.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
+import { refuseMisspelt } from "../errors/checkOptions.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId, type AgentInstanceId } from "./instanceId.ts";
 import { makeStub } from "./makeStub.ts";
@@ -23,6 +24,10 @@ export interface StubOptions {
   /** Accepted and ignored: calls always wait for an agent that moves between hosts. */
   readonly routingRetry?: unknown;
 }
+
+const STUB_OPTIONS: ReadonlySet<string> = new Set<keyof StubOptions>([
+  "props", "locationHint", "jurisdiction", "routingRetry",
+]); // prettier-ignore
 
 /** The binding of one agent class, in `env` under the name of the class. */
 export class AgentNamespace<A = unknown> {
@@ -107,7 +112,7 @@ export interface PlatformNamespace {
 /**
  * Starts the agent `name` of a binding and resolves to a stub for it. Rejects with
  * `InvalidAddress`, `AgentUnreachable`, the error of `onStart`, or `TypeError` for a value that is
- * not a binding.
+ * not a binding and for a misspelt option.
  */
 export async function getAgentByName<A = unknown>(
   namespace: AgentNamespace<A>,
@@ -137,6 +142,7 @@ export async function getAgentByName<A>(
     throw new TypeError(
       "getAgentByName: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
     );
+  refuseMisspelt("getAgentByName", options, STUB_OPTIONS);
   const agents = namespace as AgentNamespace<A>;
   await agents.start(name, options.props);
   return agents.getByName(name, options);

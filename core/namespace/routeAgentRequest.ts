@@ -4,7 +4,7 @@
  * which the gateway connects to the client when the module returns the response.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
-import { nearest } from "../errors/nearest.ts";
+import { refuseMisspelt } from "../errors/checkOptions.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
 import { isUpgrade } from "../socket/upgradeRequest.ts";
 
@@ -87,7 +87,8 @@ export async function routeAgentRequest(
   env: unknown,
   options: RouteOptions = {},
 ): Promise<Response | null> {
-  refuseMisspelt(options);
+  // A misspelt hook would check nobody.
+  refuseMisspelt("routeAgentRequest", options, OPTIONS);
   const match = matchAgentPath(new URL(request.url).pathname, env, options.prefix);
   if (match === undefined) return null;
   if (match === "unknown") return new Response("Invalid request", { status: 400 });
@@ -109,17 +110,6 @@ export async function routeAgentRequest(
   // streamed.
   if (cors !== undefined) setHeaders(response.headers, cors);
   return response;
-}
-
-/** A misspelt hook would check nobody. Other options are of later releases of the reference. */
-function refuseMisspelt(options: RouteOptions): void {
-  for (const option of Object.keys(options)) {
-    const meant = OPTIONS.has(option) ? undefined : nearest(option, OPTIONS);
-    if (meant !== undefined)
-      throw new TypeError(
-        `routeAgentRequest: unknown option "${option}". Did you mean "${meant}"?`,
-      );
-  }
 }
 
 /** The route of a path; undefined if it has too few segments or another prefix. */

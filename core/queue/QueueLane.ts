@@ -25,7 +25,7 @@ import {
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { methodOf, type Callback } from "./methodOf.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
-import { runJob, type JobAgent } from "./runJob.ts";
+import { runJob, type JobAgent, type ShownPayload } from "./runJob.ts";
 import type { Undone } from "../turn/AgentTurns.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
@@ -62,7 +62,7 @@ interface Lane {
   readonly callback: (agent: QueueAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
   /** What the journal shows of an item's payload, JSON text. Absent: all of it. */
-  readonly shown?: (agent: QueueAgent, payload: string) => string;
+  readonly shown?: (agent: QueueAgent, payload: string) => ShownPayload;
   /** How many may wait; undefined: as many as there are. */
   readonly ceiling: CeilingName | undefined;
   /** How many run side by side. Absent: one. */
@@ -269,7 +269,7 @@ export class QueueLane {
     const pushed = this.pushed.filter((row) => this.table.hasUid(row.uid));
     this.pushed = [];
     this.removed = [];
-    const shown = pushed.map((row) => toQueueItem({ ...row, payload: this.shown(row) }));
+    const shown = pushed.map((row) => toQueueItem({ ...row, payload: this.shown(row).text }));
     const changes = rowChanges(shown, removed);
     return {
       before: async () => {
@@ -279,8 +279,8 @@ export class QueueLane {
     };
   }
 
-  private shown({ payload }: QueueRow): string | null {
-    return payload === null ? null : (this.lane.shown?.(this.agent, payload) ?? payload);
+  private shown({ payload: text }: QueueRow): ShownPayload {
+    return text === null ? { text } : (this.lane.shown?.(this.agent, text) ?? { text });
   }
 
   private keyOf(row: QueueRow): string {
@@ -349,7 +349,7 @@ export class QueueLane {
       kind: "queue",
       key: this.keyOf(row),
       callback,
-      payload: this.shown(row),
+      shown: this.shown(row),
       retry: item.retry,
       suspect: (this.isFirst() || width > 1) && row.createdAt * 1000 < agent.startedMs,
       isWanted: () => this.table.hasUid(row.uid),

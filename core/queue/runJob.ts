@@ -37,13 +37,18 @@ export interface JobAgent extends AgentTurns {
   };
 }
 
+/** What the journal shows of a payload, as JSON text, and the values that no text may contain. */
+export interface ShownPayload {
+  readonly text: string | null;
+  readonly hidden?: ReadonlyArray<string>;
+}
+
 interface Job {
   readonly kind: "queue" | "schedule";
   /** The key of this run. */
   readonly key: string;
   readonly callback: string;
-  /** JSON text of the payload, for the journal. */
-  readonly payload: string | null;
+  readonly shown: ShownPayload;
   readonly retry: ResolvedRetry;
   /** Rule 5. */
   readonly suspect: boolean;
@@ -82,6 +87,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       owner: agent,
       durable: true,
       depth: job.depth,
+      conceals: job.shown.hidden,
     });
     if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
@@ -111,7 +117,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
         return await fail(agent, job, rest, errorOfFailure(undoing), attempt);
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, rest, error, attempt);
-      rest.outcome = { done: [], dead: false, error: reasonText(error) };
+      rest.outcome = { done: [], dead: false, error: reasonOf(turn, error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
       await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
@@ -133,16 +139,18 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  await failForGood(agent, turn, reasonText(error), async (letter) => job.deadLetter?.(letter));
+  await failForGood(agent, turn, reasonOf(turn, error), async (letter) => job.deadLetter?.(letter));
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);
   const dead = job.deadLetter !== undefined;
-  rest.outcome = { done: [job.key], dead, error: reasonText(error) };
+  rest.outcome = { done: [job.key], dead, error: reasonOf(turn, error) };
   await end(agent, rest, dead ? "dead" : "failed", { attempts: job.retry.maxAttempts });
 }
+
+const reasonOf = (turn: Turn, error: unknown): string => turn.conceal(reasonText(error));
 
 /** Rule 4: the job was cancelled between two attempts, or before the first. */
 async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
@@ -172,5 +180,5 @@ const causeOf = (job: Job, attempt: number, time: number): Cause => ({
   type: job.callback,
   time,
   ...(attempt === 1 ? {} : { attempt }),
-  ...(job.payload === null ? {} : { body: job.payload }),
+  ...(job.shown.text === null ? {} : { body: job.shown.text }),
 });

@@ -29,6 +29,12 @@ interface Hidden {
   readonly values: ReadonlyArray<string>;
 }
 
+/** What is kept of a text, and the values that were hidden (`conceal`). */
+interface ShownText {
+  readonly text: string;
+  readonly hidden: ReadonlyArray<string>;
+}
+
 const NOTHING: ReadonlyArray<string> = [];
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
@@ -49,10 +55,11 @@ export function hideFields(
 }
 
 /** A socket's message, or call of a method, as text; its arguments and state have the fields. */
-export function hideInMessage(text: string, paths: ReadonlyArray<string> = NOTHING): string {
-  if (paths.length === 0) return text;
+export function hideInMessage(text: string, paths: ReadonlyArray<string> = NOTHING): ShownText {
+  if (paths.length === 0) return { text, hidden: NOTHING };
   const within = paths.flatMap((path) => [path, `args.${path}`, `state.${path}`]);
-  return decoder.decode(hide(encoder.encode(text), within).body);
+  const { body, values } = hide(encoder.encode(text), within);
+  return { text: decoder.decode(body), hidden: values };
 }
 
 /**

@@ -169,13 +169,14 @@ async function receive(
   if (frame._tag === "TooDeep")
     return connection.close(CLOSE_UNREADABLE, `Nested more than ${FRAME_LEVELS_MAX} levels deep`);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
+  const shown = text ? hideInMessage(message as string, agent.options.redact) : undefined;
   const cause = {
     kind,
     id: connection.id,
     time: agent.time.nowMs(),
-    ...(text ? { body: hideInMessage(message as string, agent.options.redact) } : {}),
+    ...(shown ? { body: shown.text } : {}),
   } as const;
-  const turn = agent.newTurn(cause, { connection });
+  const turn = agent.newTurn(cause, { connection, conceals: shown?.hidden });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
   if (frame._tag === "Missed") return agent.keeping.kept.ask(connection, frame.since);
   if (frame._tag === "Stream") return readStream(agent, turn, connection, frame);

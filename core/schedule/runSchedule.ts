@@ -69,7 +69,7 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       kind: "schedule",
       key,
       callback,
-      payload: row.payload,
+      shown: { text: row.payload },
       retry,
       suspect: dueMs < agent.startedMs,
       // A schedule that moved before its run began runs at its new time. If its own callback moved

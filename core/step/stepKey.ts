@@ -42,8 +42,8 @@ export function stepKey(
   return key.length <= KEY_CHARS_MAX ? key : hashed(key, key);
 }
 
-/** What a header's value may have: visible Latin-1, spaces and tabs. */
-const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+/** What arrives of a header's value: visible Latin-1, and spaces and tabs that are not its ends. */
+const HEADER_VALUE = /^(?![\t ])[\t\x20-\x7e\x80-\xff]*(?<![\t ])$/;
 
 /**
  * The idempotency key of a workflow's step: `key` itself where receivers take it in a header, else

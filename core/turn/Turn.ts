@@ -46,6 +46,8 @@ export interface TurnContext {
   readonly abort?: AbortSource | undefined;
   /** How many agents wait for its answer, each for the next. Default: none. */
   readonly depth?: number | undefined;
+  /** Values of its input that no text may contain (`FieldRedaction`). Default: none. */
+  readonly conceals?: ReadonlyArray<string> | undefined;
 }
 
 export class Turn {
@@ -65,7 +67,6 @@ export class Turn {
   connection: Connection | undefined;
   request: Request | undefined;
   email: AgentEmail | undefined;
-  /** Values of its input that no text may contain (`FieldRedaction`). Undefined: none. */
   private readonly conceals: ReadonlyArray<string> | undefined;
   ended = false;
   /** Why its code may write no more: it did not end in time (`TurnLimits`, rule 3). */
@@ -117,7 +118,6 @@ export class Turn {
       readonly owner: object;
       readonly durable?: boolean;
       readonly input?: UnstoredInput;
-      readonly conceals?: ReadonlyArray<string> | undefined;
     },
   ) {
     this.cause = options.cause;

@@ -36,7 +36,8 @@ interface PartyAddress {
  * `what` names the caller in the message.
  */
 export function partyAddress(options: AgentAddress, what: string): PartyAddress {
-  const { agent, name, host, prefix } = options;
+  // JavaScript may pass no options at all.
+  const { agent, name, host, prefix } = (options as AgentAddress | undefined) ?? {};
   if (typeof agent !== "string" || agent === "")
     throw new TypeError(`${what}: "agent" is missing: the class of the agent, e.g. "repo-agent"`);
   // JavaScript often has a number as a name, such as a row's id.

@@ -263,7 +263,9 @@ it("invalid arguments are errors that name them", async () => {
     ((await spender().error(...(args as [string, number, SpendOptions]))) as Error).message;
   expect(await message("", 1, PER_DAY)).toMatch(/name of 1 to 64 characters/);
   expect(await message("a", -1, PER_DAY)).toMatch(/the amount of the budget "a" is -1/);
-  expect(await message("a", 1, { limit: "x" })).toMatch(/the limit of the budget "a" is x/);
+  expect(await message("a", 1, { limit: "x" })).toMatch(
+    /the limit of the budget "a" is "x"; it must be a number/,
+  );
   expect(await message("a", 1, { limit: 1, per: "year" })).toMatch(
     /per of the budget "a" is "year"/,
   );

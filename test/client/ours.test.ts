@@ -38,6 +38,7 @@ describe("AgentClient", () => {
   });
   it("options without an agent or a host are errors that name the option", () => {
     const options = { agent: "RoomAgent", host: server.host };
+    expect(() => new AgentClient(undefined as never)).toThrow(/"agent" is missing/);
     expect(() => new AgentClient({ ...options, host: "" })).toThrow(/"host" is missing/);
     expect(() => new AgentClient({ ...options, agent: "" })).toThrow(/"agent" is missing/);
   });

@@ -64,11 +64,14 @@ test.each<[string, unknown, string]>([
   expect(() => writtenJson(value, "it")).toThrow(expect.objectContaining({ message }));
 }); // prettier-ignore
 
-test("a Map or a Set, which JSON writes as {}, is refused with its place", () => {
+test("a Map, a Set or a Promise, which JSON writes as {}, is refused with its place", () => {
   const error = (place: string) => new TypeError(`it${place}, which JSON can't represent`);
   expect(() => jsonText({ seen: [1, new Set(["a"])] }, "it")).toThrow(error(": .seen[1] is a Set"));
   expect(() => jsonText({ f() {}, a: {}, m: new Map() }, "it")).toThrow(error(": .m is a Map"));
   expect(() => jsonText(new Map(), "it")).toThrow(error(" is a Map"));
+  expect(() => jsonText({ p: Promise.resolve() }, "it")).toThrow(
+    error(": .p is a Promise that is not awaited"),
+  );
   const own = Object.assign(new Set(["a"]), { toJSON: () => ({}) });
   const kept = { a: {}, own, error: new Error("lost"), text: "{}", no: undefined };
   expect(jsonText(kept, "it")).toBe('{"a":{},"own":{},"error":{},"text":"{}"}');

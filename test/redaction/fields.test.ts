@@ -3,7 +3,7 @@
  * that is kept or told of the webhook has them.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Agent, callable } from "agents";
+import { Agent, callable, type Connection } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { testAgents, type TestAgents } from "agents/testing";
@@ -100,9 +100,9 @@ describe("a body's hidden fields", () => {
 
   it("of a socket's message are hidden in its arguments and state, too", () => {
     const rpc = JSON.stringify({ type: "rpc", args: [{ customer: { email: EMAIL } }] });
-    expect(hideInMessage(rpc, ["customer.email"])).not.toContain(EMAIL);
+    expect(hideInMessage(rpc, ["customer.email"]).text).not.toContain(EMAIL);
     const state = JSON.stringify({ type: "cf_agent_state", state: { customer: { email: EMAIL } } });
-    expect(hideInMessage(state, ["customer.email"])).not.toContain(EMAIL);
+    expect(hideInMessage(state, ["customer.email"]).text).not.toContain(EMAIL);
   });
 });
 
@@ -146,12 +146,16 @@ class Shop extends Agent<unknown, { readonly runs: number }> {
     if (order.fails) throw new Error(`no money on ${order.card.number} of ${order.customer.email}`);
     return new Response("OK");
   }
-  override onMessage(): void {
+  override onMessage(_connection: Connection, message: unknown): void {
     this.setState({ runs: this.state.runs + 1 });
+    const { pin, fails } = JSON.parse(String(message)) as Order;
+    if (fails) throw new Error(`no message with ${pin}`);
   }
   @callable({ durable: true })
-  pay({ pin }: { readonly pin: string }): void {
+  pay({ pin, fails = false }: { readonly pin: string; readonly fails?: boolean }): void {
     seen.push(pin);
+    this.log.warn(`paid with ${pin}`);
+    if (fails) throw new Error(`no account has ${pin}`);
   }
 }
 interface Order {
@@ -236,5 +240,25 @@ describe("a webhook with hidden fields", () => {
     const text = await kept();
     expect(text).not.toContain(PIN);
     expect(text).toContain('"callback":"pay","payload":[{"pin":"REDACTED","shop":"one"}]');
+  });
+
+  it("of a durable call that fails is hidden in its error, as its caller receives it", async () => {
+    const client = await test.connect(Shop, "one");
+    const failing = client.call("pay", [{ pin: PIN, fails: true }]);
+    await expect(failing).rejects.toThrow("no account has REDACTED");
+    const text = await kept();
+    expect(text).not.toContain(PIN);
+    expect(text).toContain("paid with REDACTED");
+    const results = await test.agent(Shop, "one").sql("SELECT * FROM svc_agents_call_results");
+    expect(JSON.stringify(results)).not.toContain(PIN);
+  });
+
+  it("of a socket's message that fails is hidden in the log", async () => {
+    const client = await test.connect(Shop, "one");
+    client.send(JSON.stringify({ pin: PIN, fails: true }));
+    await test.settled();
+    const text = await kept();
+    expect(text).not.toContain(PIN);
+    expect(text).toContain("no message with REDACTED");
   });
 });

@@ -4,6 +4,7 @@ import { headerKey } from "../../core/step/stepKey.ts";
 const KEYS = [
   "Pay/a/1:1:支払い", "Pay/a/1:1:charge → 5 €", "Pay/a/1:1:two\nlines", "Pay/a/1:1:\ud800",
   `Pay/a/1:1:${"x".repeat(256)}`, `Pay/a/1:1:${"x".repeat(255)}y`, `Pay/a/1:1:${"支".repeat(200)}`,
+  "Pay/a/1:1:charge ", "Pay/a/1:1:charge\t",
 ]; // prettier-ignore
 
 test("a key that a header can carry is used as it is", () => {

@@ -97,6 +97,14 @@ class DocAgent extends Agent<Env, Doc> {
   big() {
     return 10n;
   }
+  @callable()
+  map() {
+    return { seen: new Map([[1, 2]]) };
+  }
+  @callable()
+  forgotten() {
+    return { when: Promise.resolve(1) };
+  }
   notCallable() {}
 }
 
@@ -453,10 +461,20 @@ describe("RPC", () => {
 
   test("answers its caller only, with the result or the error's message", async () => {
     const [socket, other] = [await opened("doc-agent/rpc"), await opened("doc-agent/rpc")];
-    for (const method of ["empty", "fail", "failOddly", "absent", "notCallable", "setState", "big"])
+    for (const method of [
+      "empty",
+      "fail",
+      "failOddly",
+      "absent",
+      "notCallable",
+      "setState",
+      "big",
+      "map",
+      "forgotten",
+    ])
       socket.send(call(method));
     socket.send(call("add", [2, 3]));
-    const replies = (await socket.first(8)).map((f) => JSON.parse(String(f)) as { id: string });
+    const replies = (await socket.first(10)).map((f) => JSON.parse(String(f)) as { id: string });
     expect(Object.fromEntries(replies.map(({ id, ...rest }) => [id, rest]))).toEqual({
       empty: { type: "rpc", success: true, done: true },
       fail: { type: "rpc", success: false, error: "out of order" },
@@ -465,6 +483,12 @@ describe("RPC", () => {
       notCallable: { type: "rpc", success: false, error: "Method notCallable is not callable" },
       setState: { type: "rpc", success: false, error: "Method setState is not callable" },
       big: { type: "rpc", success: false, error: expect.stringContaining(".result is a bigint") },
+      map: { type: "rpc", success: false, error: expect.stringContaining(".result.seen is a Map") },
+      forgotten: {
+        type: "rpc",
+        success: false,
+        error: expect.stringContaining(".result.when is a Promise that is not awaited"),
+      },
       add: { type: "rpc", success: true, result: 5, done: true },
     });
     other.send("ids");
