@@ -31,11 +31,11 @@ export function openingsIn(bytes: Uint8Array): number {
  */
 export function isCostlyJson(bytes: Uint8Array): boolean {
   let first = 0;
-  while (isSkipped(bytes[first])) first++;
+  while (isBlank(bytes[first])) first++;
   return isOpening(bytes[first]) && openingsIn(bytes) > JSON_OPENINGS_MAX;
 }
 
 /** White space of JSON, or a byte of the mark before it, which decoding drops. */
-const isSkipped = (byte: number | undefined): boolean =>
+const isBlank = (byte: number | undefined): boolean =>
   byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09 ||
   byte === 0xef || byte === 0xbb || byte === 0xbf; // prettier-ignore
