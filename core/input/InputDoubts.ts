@@ -15,6 +15,8 @@
  *    attempts.
  * 4. An input that a gateway passed to this host without storing it is tried for the first time: it
  *    is not in doubt.
+ * 5. Nothing begins beside an input whose attempts are exhausted: if it ended the process before
+ *    that is stored, the input would become a dead letter again.
  *
  * `Mailbox` asks; `Suspects` announces.
  */
@@ -47,7 +49,7 @@ export class InputDoubts {
   private doubtful: boolean | undefined;
   /** Settles when the last announcement is stored. */
   private last: Promise<undefined> | undefined;
-  /** Key of the input of rule 3. */
+  /** Key of the input of rule 3 or 5. */
   private alone: string | undefined;
 
   constructor(agent: DoubtsAgent, trust: Trust) {
@@ -55,7 +57,7 @@ export class InputDoubts {
     this.trust = trust;
   }
 
-  /** Rule 3: nothing may begin until `over`. */
+  /** Rules 3 and 5: nothing may begin until `over`. */
   get closed(): boolean {
     return this.alone !== undefined;
   }
@@ -81,6 +83,11 @@ export class InputDoubts {
     last.catch(() => undefined);
     this.last = last;
     return announced;
+  }
+
+  /** The input with this key does not run again (rule 5). */
+  exhausted(key: string): void {
+    this.alone ??= key;
   }
 
   /** The input with this key has ended, and its effects are stored. */

@@ -84,6 +84,7 @@ export class InputRuns {
     const { attempt, isOver } = this.attemptOf(head, undoing !== undefined);
     let turn = this.turnOf(input, envelope, attempt);
     if (isOver) {
+      this.doubts.exhausted(head.key);
       const error = undoing ?? agent.suspects.exhausted(head.key);
       return this.finishDead(input, turn, envelope, error);
     }

@@ -87,11 +87,12 @@ export function useHoldRig() {
   const endsOf = (name: string): number =>
     linesOf(name, "for longer than cpuSeconds: the process is ended").length;
 
-  /** Why the agent's input is dead. Undefined: it is not. */
-  async function deadOf(name: string): Promise<string | undefined> {
+  /** Why each dead input of the agent is. */
+  async function deadOf(name: string): Promise<ReadonlyArray<string>> {
+    const reasons: string[] = [];
     for await (const { id, data } of installation.ports.deadLetters.list())
-      if (id.name === name) return decodeDeadLetter(data).head.reason;
-    return undefined;
+      if (id.name === name) reasons.push(decodeDeadLetter(data).head.reason);
+    return reasons;
   }
 
   /**
@@ -123,7 +124,7 @@ export function useHoldRig() {
     expect([202, 500]).toContain(await send(route, how, { how }));
     await pollUntil(
       "its input is dead",
-      async () => (await deadOf(how)) !== undefined || { done: false, saw: host.told() },
+      async () => (await deadOf(how)).length > 0 || { done: false, saw: host.told() },
       { timeoutMs: TIMEOUT_MS, intervalMs: 500 },
     ).finally(() => (done = true));
     await Promise.all(working);

@@ -33,7 +33,7 @@ describe("a turn that blocks its process", () => {
         });
       // A machine that is very busy does not pause the code in time. Then it is called native.
       expect(lines.map((line) => line["where"]).join(" ")).toMatch(where);
-      expect(await deadOf(how)).toMatch(/held the thread of its process for .* in /);
+      expect((await deadOf(how))[0]).toMatch(/held the thread of its process for .* in /);
       expectAlone(how);
     },
     TIMEOUT_MS * 2,
@@ -129,7 +129,7 @@ describe("a turn that fills the memory of its process", () => {
         turn: "webhook",
         memory: expect.stringContaining(text) as string,
       });
-      expect(await deadOf(how)).toContain(`memory of its process was nearly full (${text}`);
+      expect((await deadOf(how))[0]).toContain(`memory of its process was nearly full (${text}`);
       // A turn that waits in between may be taken for a neighbour's at first; not by most looks.
       expect(linesOf(how, "it now runs in its own process")).toHaveLength(1);
     },
@@ -140,7 +140,7 @@ describe("a turn that fills the memory of its process", () => {
     "with a string too large for any process fails like any turn",
     async () => {
       await whileNeighboursWork("longString");
-      expect(await deadOf("longString")).toContain("RangeError: Invalid string length");
+      expect((await deadOf("longString"))[0]).toContain("RangeError: Invalid string length");
       expectEnded(0);
     },
     TIMEOUT_MS * 2,
