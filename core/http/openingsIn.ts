@@ -7,6 +7,8 @@
 
 /** Less than a second of a thread. A table of 25 MiB has fewer rows. */
 export const JSON_OPENINGS_MAX = 500_000;
+/** Why a body is refused that has more. */
+export const TOO_MANY_OPENINGS = `its body has more than ${JSON_OPENINGS_MAX} lists and objects`;
 
 const OPEN_LIST = 0x5b;
 const OPEN_OBJECT = 0x7b;

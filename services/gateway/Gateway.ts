@@ -5,7 +5,7 @@
  *
  * 1. When a shard changes owner, the calls that wait for its old owner end.
  */
-import { isCostlyJson, JSON_OPENINGS_MAX } from "../../core/http/openingsIn.ts";
+import { isCostlyJson, TOO_MANY_OPENINGS } from "../../core/http/openingsIn.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
@@ -43,8 +43,7 @@ const beginSpan = (tracing: TracingShape, { method, target, headers }: HttpReque
 
 const OVER_RATE = "its address exceeds its rate";
 const OTHER_HOST = "it is for another host";
-const COSTLY_JSON = `its body has more than ${JSON_OPENINGS_MAX} lists and objects`;
-const JSON_TOO_LARGE = textResponse(413, `Content too large: ${COSTLY_JSON}`);
+const JSON_TOO_LARGE = textResponse(413, `Content too large: ${TOO_MANY_OPENINGS}`);
 
 export class Gateway {
   private readonly webhooks: WebhookEndpoint;
@@ -127,7 +126,8 @@ export class Gateway {
         if (refusal !== undefined) return this.refuse(exchange, refusal, OTHER_HOST);
       }
       if (match !== undefined) return this.webhooks.handle(exchange, match);
-      if (isCostlyJson(exchange.body)) return this.refuse(exchange, JSON_TOO_LARGE, COSTLY_JSON);
+      if (isCostlyJson(exchange.body))
+        return this.refuse(exchange, JSON_TOO_LARGE, TOO_MANY_OPENINGS);
       return this.answer(exchange);
     },
     onUpgrade: async (request, aborted) => {

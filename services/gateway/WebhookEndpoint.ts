@@ -13,7 +13,7 @@
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
-import { JSON_OPENINGS_MAX, openingsIn } from "../../core/http/openingsIn.ts";
+import { JSON_OPENINGS_MAX, openingsIn, TOO_MANY_OPENINGS } from "../../core/http/openingsIn.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
@@ -135,7 +135,7 @@ export class WebhookEndpoint {
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
     if (route.verifier.unsigned === true && openingsIn(request.body) > JSON_OPENINGS_MAX)
-      return webhook.answer(BODY_TOO_LARGE, TOO_MANY_OPENINGS);
+      return webhook.answer(BODY_TOO_LARGE, TOO_COSTLY);
     const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")
       return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict, webhook));
@@ -274,7 +274,7 @@ const NO_BODY = new Uint8Array(0);
 
 const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
 const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target accepts it" };
-const TOO_MANY_OPENINGS = refused(`its body has more than ${JSON_OPENINGS_MAX} lists and objects`);
+const TOO_COSTLY = refused(TOO_MANY_OPENINGS);
 const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
 const NO_ROOM: DeliveryEnd = { status: "unavailable", why: "there is no room for its body" };

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
-import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
+import { wholeCall } from "../../core/call/callBodies.ts";
 import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
 import { errorReply } from "../../core/call/remoteError.ts";
 import { interval } from "../../core/time/interval.ts";
@@ -110,7 +110,7 @@ class IsolatedAgent {
   }
 
   private async call(slot: AgentSlot, call: SlotCall, body: Uint8Array): Promise<IsolatedReply> {
-    const whole = hasBlob(call) ? await wholeCall(this.services.blobs, call, body) : body;
+    const whole = await wholeCall(this.services.blobs, call, body);
     const data = await this.largeAnswers.encode(await slot.call(call, whole));
     return { kind: "answered", data: toText(data) };
   }

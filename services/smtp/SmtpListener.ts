@@ -63,8 +63,8 @@ function shortened(text: string): string {
 
 class Listener {
   private readonly peers = new Map<string, number>();
-  /** Rule 4: of the sessions between two messages. */
-  private readonly waiting = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+  /** Each closes the connection of its session (`closeLater`). */
+  private readonly closings = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   private readonly inFlight: BytesInFlight;
   private server: SMTPServer | undefined;
 
@@ -122,7 +122,7 @@ class Listener {
   }
 
   private connect(session: SMTPServerSession, reply: Reply): void {
-    this.awaitMessage(session);
+    this.closeLater(session, SENT_NOTHING);
     const peer = peerOf(session);
     const open = (this.peers.get(peer) ?? 0) + 1;
     this.peers.set(peer, open);
@@ -132,25 +132,23 @@ class Listener {
   }
 
   private closed(session: SMTPServerSession): void {
-    this.stopWaiting(session);
+    this.keepOpen(session);
     const peer = peerOf(session);
     const left = (this.peers.get(peer) ?? 1) - 1;
     if (left > 0) this.peers.set(peer, left);
     else this.peers.delete(peer);
   }
 
-  /** Rule 4. */
-  private awaitMessage(session: SMTPServerSession): void {
+  /** Rule 4, and for a message that goes on without an end. A later call replaces it. */
+  private closeLater(session: SMTPServerSession, why: string): void {
     const { messageTimeoutMs, idleTimeoutMs } = this.options;
-    const late = setTimeout(
-      () => this.end(session, SENT_NOTHING),
-      messageTimeoutMs + idleTimeoutMs,
-    );
-    this.waiting.set(session, late.unref());
+    this.keepOpen(session);
+    const late = setTimeout(() => this.end(session, why), messageTimeoutMs + idleTimeoutMs);
+    this.closings.set(session, late.unref());
   }
 
-  private stopWaiting(session: SMTPServerSession): void {
-    clearTimeout(this.waiting.get(session));
+  private keepOpen(session: SMTPServerSession): void {
+    clearTimeout(this.closings.get(session));
   }
 
   private begin(session: SMTPServerSession): Error | undefined {
@@ -169,7 +167,6 @@ class Listener {
     const peer = peerOf(session);
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
-    this.stopWaiting(session);
     try {
       const raw = await this.read(stream, session, held);
       if (raw === undefined) return; // rule 1: the sender has gone
@@ -184,7 +181,7 @@ class Listener {
             });
     } finally {
       this.inFlight.add(peer, -held.bytes);
-      this.awaitMessage(session);
+      this.closeLater(session, SENT_NOTHING);
       reply(errorOf(answer) ?? null);
     }
   }
@@ -204,7 +201,7 @@ class Listener {
     session: SMTPServerSession,
     held: { bytes: number },
   ): Promise<Uint8Array | MailAnswer | undefined> {
-    const { messageBytesMax, messageTimeoutMs, idleTimeoutMs } = this.options;
+    const { messageBytesMax, messageTimeoutMs } = this.options;
     const peer = peerOf(session);
     // Not a list of parts: a line that begins with a dot is one, and costs fifty times its bytes.
     const message = new BodyBuffer(messageBytesMax);
@@ -217,11 +214,7 @@ class Listener {
       message.free();
     };
     const late = setTimeout(() => refusal ?? refuse(TOO_LONG), messageTimeoutMs);
-    // One that goes on without an end would keep its connection for ever.
-    const over = setTimeout(
-      () => this.end(session, TOOK_TOO_LONG),
-      messageTimeoutMs + idleTimeoutMs,
-    );
+    this.closeLater(session, TOOK_TOO_LONG);
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
         if (refusal !== undefined) return;
@@ -236,7 +229,7 @@ class Listener {
       stream.once("error", () => resolve(false));
     });
     clearTimeout(late);
-    clearTimeout(over);
+    this.keepOpen(session);
     if (!whole) return undefined;
     if (stream.sizeExceeded) return TOO_LARGE;
     return refusal ?? message.take().slice();
