@@ -166,12 +166,13 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   /**
    * Hibernates the agent if it has been idle for as long as its class says, or for `idleLimitMs` if
-   * that is shorter. Returns whether the agent left memory.
+   * that is shorter. Returns whether the agent left memory. An agent that holds an input is not
+   * idle: on a busy host an alarm may wait for its slice for longer than that.
    */
   hibernate(nowMs: number, idleLimitMs = Infinity): boolean {
     this.ended.forget(nowMs);
     const { live } = this;
-    if (!isIdle(live) || live.agent.kept.size > 0) return false;
+    if (!isIdle(live) || live.agent.kept.size > 0 || this.outstanding.size > 0) return false;
     const { hibernate = true, hibernateAfterSeconds: afterS = HIBERNATE_S } = live.agent.options;
     const afterMs = Math.min(afterS * 1000, idleLimitMs);
     if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
