@@ -56,7 +56,7 @@ export class JobRig {
   private readonly agents: ReadonlyMap<string, AgentClassType>;
   private readonly calls: CallClient;
   private readonly memory: Pick<RigOptions, "memoryInUse">;
-  private shard: Shard | undefined;
+  shard: Shard | undefined;
   private connection: MemoryConnection | undefined;
   private epoch = 0;
 
