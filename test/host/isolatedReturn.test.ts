@@ -1,0 +1,82 @@
+/** An agent that ran in a process of its own, and returns to its host under the same lease. */
+import * as Effect from "effect/Effect";
+import * as Scope from "effect/Scope";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Agent } from "agents";
+import { agentId } from "../../schemas/Address.ts";
+import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import { serveIsolated } from "../../services/host/serveIsolated.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+import { JobRig } from "../queue/JobRig.ts";
+
+const ID = agentId("Counter", "c");
+
+class Counter extends Agent<unknown, { readonly count: number }> {
+  override initialState = { count: 0 };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS marks (n INTEGER PRIMARY KEY)`;
+  }
+  add(): void {
+    this.sql`INSERT INTO marks DEFAULT VALUES`;
+    this.setState({ count: this.state.count + 1 });
+  }
+  count(): readonly [number, number] {
+    return [this.state.count, this.sql`SELECT n FROM marks`.length];
+  }
+}
+
+/** Passes what is asked to the agent's process. */
+class Ward implements Isolation {
+  readonly endedHost = undefined;
+  isAlone = false;
+  receive: Parameters<OnAsk>[0] = () => undefined;
+  readonly holds = (): boolean => this.isAlone;
+  readonly ask: Isolation["ask"] = (id, owner, ask) =>
+    new Promise((resolve) => this.receive(id, owner, ask, resolve));
+  readonly left = (): void => void (this.isAlone = false);
+  readonly onIsolate = (): void => undefined;
+  readonly onReturn = (): void => undefined;
+  readonly lost = (): void => undefined;
+  readonly newCode = (): void => undefined;
+}
+
+let ward: Ward;
+let rig: JobRig;
+let folder: TempFolder;
+let scope: Scope.Closeable;
+
+beforeEach(async () => {
+  ward = new Ward();
+  folder = tempFolder("isolated-return");
+  rig = await JobRig.make({ Counter }, { isolation: ward, folder: folder.path });
+  const alone = await rig.servicesOf("alone", rig.broker.connect("alone"));
+  scope = Effect.runSync(Scope.make());
+  await Effect.runPromise(
+    Scope.provide(
+      serveIsolated(alone, (f) => void (ward.receive = f)),
+      scope,
+    ),
+  );
+});
+afterEach(() => {
+  rig.kill();
+  folder.remove();
+});
+
+async function isolate(): Promise<void> {
+  ward.isAlone = true;
+  rig.shard!.isolated(ID);
+  await rig.pass(100);
+}
+
+test("knows what it wrote there", async () => {
+  await rig.call("c", "add");
+  await isolate();
+  await rig.call("c", "add");
+  expect(await rig.call("c", "count")).toEqual([2, 2]);
+  rig.shard!.returned(ID);
+  await rig.pass(100);
+  expect(ward.isAlone).toBe(false);
+  expect(await rig.call("c", "count")).toEqual([2, 2]);
+});
