@@ -95,10 +95,7 @@ class IsolatedAgent {
       for (const info of ask.sockets) slot.addSocket(info);
       return answer({ kind: "done" });
     }
-    if (ask.kind === "drain")
-      return void slot
-        .drain(this.slices)
-        .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
+    if (ask.kind === "drain") return void this.drain(slot).then(answer);
     const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
     this.call(slot, head, body).then(answer, (error: unknown) => {
       if (isTransient(error))
@@ -107,6 +104,13 @@ class IsolatedAgent {
       const reply = encodeMessage(errorReply(error));
       answer({ kind: "answered", data: toText(reply) });
     });
+  }
+
+  private async drain(slot: AgentSlot): Promise<IsolatedReply> {
+    // An agent that is just starting would run on beside its owner's.
+    await slot.starts.pending?.catch(() => undefined);
+    await slot.drain(this.slices);
+    return { kind: "drained", sockets: [...slot.sockets.values()] };
   }
 
   private async call(slot: AgentSlot, call: SlotCall, body: Uint8Array): Promise<IsolatedReply> {

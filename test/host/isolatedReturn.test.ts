@@ -8,18 +8,27 @@ import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import { serveIsolated } from "../../services/host/serveIsolated.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { JobRig } from "../queue/JobRig.ts";
+import { makeLatch } from "../system/kit.ts";
 
 const ID = agentId("Counter", "c");
+/** Where each start of the agent waits. Undefined: nowhere. */
+let start: ReturnType<typeof makeLatch> | undefined;
+let adds: number;
 
 class Counter extends Agent<unknown, { readonly count: number }> {
   override initialState = { count: 0 };
 
-  override onStart(): void {
+  override async onStart(): Promise<void> {
     this.sql`CREATE TABLE IF NOT EXISTS marks (n INTEGER PRIMARY KEY)`;
+    await start?.opened;
   }
   add(): void {
+    adds++;
     this.sql`INSERT INTO marks DEFAULT VALUES`;
     this.setState({ count: this.state.count + 1 });
+  }
+  async addLater(): Promise<void> {
+    await this.schedule(60, "add");
   }
   count(): readonly [number, number] {
     return [this.state.count, this.sql`SELECT n FROM marks`.length];
@@ -47,6 +56,7 @@ let folder: TempFolder;
 let scope: Scope.Closeable;
 
 beforeEach(async () => {
+  [start, adds] = [undefined, 0];
   ward = new Ward();
   folder = tempFolder("isolated-return");
   rig = await JobRig.make({ Counter }, { isolation: ward, folder: folder.path });
@@ -79,4 +89,19 @@ test("knows what it wrote there", async () => {
   await rig.pass(100);
   expect(ward.isAlone).toBe(false);
   expect(await rig.call("c", "count")).toEqual([2, 2]);
+});
+
+test("does not run there any more, although it was just starting", async () => {
+  await isolate();
+  await rig.call("c", "addLater");
+  // It hibernates there, and the alarm wakes it.
+  await rig.pass(40_000);
+  start = makeLatch();
+  await rig.pass(20_500);
+  rig.shard!.returned(ID);
+  await rig.pass(100);
+  start.open();
+  await rig.pass(100);
+  expect(await rig.call("c", "count")).toEqual([1, 1]);
+  expect(adds).toBe(1);
 });
