@@ -110,7 +110,10 @@ class IsolatedAgent {
     // An agent that is just starting would run on beside its owner's.
     await slot.starts.pending?.catch(() => undefined);
     await slot.drain(this.slices);
-    return { kind: "drained", sockets: [...slot.sockets.values()] };
+    const sockets = [...slot.sockets.values()];
+    // So would a call whose body is still being read.
+    if (this.slot === slot) this.end();
+    return { kind: "drained", sockets };
   }
 
   private async call(slot: AgentSlot, call: SlotCall, body: Uint8Array): Promise<IsolatedReply> {
@@ -122,8 +125,7 @@ class IsolatedAgent {
   private slotOf(id: AgentId, { epoch, host }: IsolatedOwner): AgentSlot {
     if (this.slot === undefined || this.epoch !== epoch) {
       // Rule 3.
-      this.lost.abort();
-      this.slot?.discard();
+      this.end();
       this.lost = new AbortController();
       this.epoch = epoch;
       const { config } = this.services;
@@ -143,9 +145,15 @@ class IsolatedAgent {
 
   /** Rule 4. */
   private condemn(reply: IsolatedReply): void {
+    this.end();
+    for (const answer of this.open) answer(reply);
+  }
+
+  /** Nothing of the slot begins any more. */
+  private end(): void {
+    this.lost.abort();
     this.slot?.discard();
     this.slot = undefined;
-    for (const answer of this.open) answer(reply);
   }
 }
 

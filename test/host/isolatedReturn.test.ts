@@ -4,7 +4,9 @@ import * as Scope from "effect/Scope";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Agent } from "agents";
 import { agentId } from "../../schemas/Address.ts";
+import { AgentDiscarded } from "../../core/errors/errors.ts";
 import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { serveIsolated } from "../../services/host/serveIsolated.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { JobRig } from "../queue/JobRig.ts";
@@ -14,6 +16,8 @@ const ID = agentId("Counter", "c");
 /** Where each start of the agent waits. Undefined: nowhere. */
 let start: ReturnType<typeof makeLatch> | undefined;
 let adds: number;
+/** Where the agent's process waits for the body of a call. */
+let body: ReturnType<typeof makeLatch>;
 
 class Counter extends Agent<unknown, { readonly count: number }> {
   override initialState = { count: 0 };
@@ -26,6 +30,10 @@ class Counter extends Agent<unknown, { readonly count: number }> {
     adds++;
     this.sql`INSERT INTO marks DEFAULT VALUES`;
     this.setState({ count: this.state.count + 1 });
+  }
+  override onRequest(): Response {
+    this.add();
+    return new Response("added");
   }
   async addLater(): Promise<void> {
     await this.schedule(60, "add");
@@ -56,11 +64,13 @@ let folder: TempFolder;
 let scope: Scope.Closeable;
 
 beforeEach(async () => {
-  [start, adds] = [undefined, 0];
+  [start, adds, body] = [undefined, 0, makeLatch()];
   ward = new Ward();
   folder = tempFolder("isolated-return");
   rig = await JobRig.make({ Counter }, { isolation: ward, folder: folder.path });
-  const alone = await rig.servicesOf("alone", rig.broker.connect("alone"));
+  const services = await rig.servicesOf("alone", rig.broker.connect("alone"));
+  const get: BlobsShape["get"] = () => body.opened.then(() => new Uint8Array(1));
+  const alone = { ...services, blobs: { ...services.blobs, get } };
   scope = Effect.runSync(Scope.make());
   await Effect.runPromise(
     Scope.provide(
@@ -104,4 +114,18 @@ test("does not run there any more, although it was just starting", async () => {
   await rig.pass(100);
   expect(await rig.call("c", "count")).toEqual([1, 1]);
   expect(adds).toBe(1);
+});
+
+test("does not run there any more, although the body of its call was just being read", async () => {
+  await isolate();
+  const head = { id: "1", url: "http://a.example/", method: "POST", headers: [], blob: "calls/1" };
+  const slot = rig.shard!["slots"].of(ID);
+  const called = slot.call({ kind: "fetch", ...head }, new Uint8Array());
+  rig.shard!.returned(ID);
+  await rig.pass(100);
+  expect(await rig.call("c", "count")).toEqual([0, 0]);
+  body.open();
+  await expect(called).rejects.toThrow(AgentDiscarded);
+  expect(await rig.call("c", "count")).toEqual([0, 0]);
+  expect(adds).toBe(0);
 });
