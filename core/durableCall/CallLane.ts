@@ -13,7 +13,7 @@
  */
 import { callableMetadata } from "../agent/callable.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
-import { AgentDestroyed } from "../errors/errors.ts";
+import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { toJson } from "../journal/jsonText.ts";
 import { CALL_KEYS } from "../journal/laneKeys.ts";
@@ -109,8 +109,17 @@ export class CallLane extends QueueLane {
   /** The agent is gone for good, and its calls with it. */
   override destroy(): void {
     super.destroy();
+    this.#reject(new AgentDestroyed());
+  }
+
+  /** The agent leaves memory: its next owner runs the calls, and answers whoever asks again. */
+  leave(): void {
+    this.#reject(new AgentDiscarded());
+  }
+
+  #reject(error: Error): void {
     for (const { waiters } of this.#waiting.values())
-      for (const { reject } of waiters) reject(new AgentDestroyed());
+      for (const { reject } of waiters) reject(error);
     this.#waiting.clear();
   }
 

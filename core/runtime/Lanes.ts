@@ -145,9 +145,10 @@ export class Lanes {
     for (const lane of this.#made ?? []) lane.stop();
   }
 
-  /** The agent leaves memory: this process drops the timers of its schedules. */
+  /** The agent leaves memory: this process drops its timers, and who waits for a call of it. */
   retire(): void {
     this.#scheduler?.stop();
+    this.#calls?.leave();
     this.#leaving?.fire(new AgentDiscarded());
   }
 

@@ -61,7 +61,8 @@ export class TimeSlices {
   ) {}
 
   /**
-   * Runs `f` now or in a later slice. `f` must not throw, and checks whether it is still wanted.
+   * Runs `f` now or in a later slice. `f` checks whether it is still wanted. What it throws in a
+   * later slice is unhandled, and does not keep back what waits behind it.
    */
   run(f: () => void): void {
     if (this.mayBegin()) f();
@@ -153,7 +154,7 @@ export class TimeSlices {
     while (this.hasTime()) {
       const begin = this.next();
       if (begin === undefined) break;
-      begin();
+      void (async () => begin())();
       await promisesSettled();
     }
     this.isBeginning = false;

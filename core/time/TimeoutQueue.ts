@@ -75,14 +75,21 @@ export class TimeoutQueue {
     const nowMs = this.time.monotonicMs();
     // Timeouts that begin meanwhile are covered by the timer that is armed below.
     this.armedMs = COVERED;
-    for (const list of this.lists.values())
-      while ((list.first?.dueMs ?? NEVER) <= nowMs) list.shift()!.run();
-    if (this.closed) return;
+    try {
+      for (const list of this.lists.values())
+        while ((list.first?.dueMs ?? NEVER) <= nowMs) list.shift()!.run();
+    } finally {
+      // One that throws does not keep the others from ending.
+      if (!this.closed) this.armNext(nowMs);
+    }
+  }
+
+  private armNext(nowMs: number): void {
     this.armedMs = NEVER;
     let nextMs = NEVER;
     for (const { first } of this.lists.values())
       if (first !== undefined && first.dueMs < nextMs) nextMs = first.dueMs;
-    if (nextMs < NEVER) this.arm(nextMs - nowMs + this.slackMs, nowMs);
+    if (nextMs < NEVER) this.arm(Math.max(0, nextMs - nowMs) + this.slackMs, nowMs);
   }
 }
 

@@ -3,7 +3,7 @@ import type { TimeShape } from "./Time.ts";
 
 /**
  * Runs `f` again and again, each time `ms` after the last run has ended, until the returned
- * function is called. A promise of `f` must not reject.
+ * function is called. An error of `f` is unhandled, and `f` runs again.
  */
 export function interval(
   time: Pick<TimeShape, "after">,
@@ -16,9 +16,13 @@ export function interval(
     if (!isOver) cancel = time.after(ms, run);
   };
   const run = (): void => {
-    const running = f();
-    if (running === undefined) again();
-    else void running.then(again);
+    let running: Promise<void> | void = undefined;
+    try {
+      running = f();
+    } finally {
+      if (running === undefined) again();
+      else void running.finally(again);
+    }
   };
   again();
   return () => {

@@ -268,8 +268,11 @@ export type Slot = AgentSlot | IsolatedSlot | QuarantinedSlot;
 
 /** Undefined: the agent is not isolated. */
 export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
-  const { isolation } = context.services;
-  return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
+  const { isolation, databases } = context.services;
+  if (isolation?.holds(id) !== true) return undefined;
+  // Its process writes in the same epoch: when it returns, this image would count as the latest.
+  databases.discard(id);
+  return new IsolatedSlot(id, context, isolation);
 }
 
 /** Has agents leave their shards for processes of their own, and return. */

@@ -95,10 +95,7 @@ class IsolatedAgent {
       for (const info of ask.sockets) slot.addSocket(info);
       return answer({ kind: "done" });
     }
-    if (ask.kind === "drain")
-      return void slot
-        .drain(this.slices)
-        .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
+    if (ask.kind === "drain") return void this.drain(slot).then(answer);
     const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
     this.call(slot, head, body).then(answer, (error: unknown) => {
       if (isTransient(error))
@@ -107,6 +104,16 @@ class IsolatedAgent {
       const reply = encodeMessage(errorReply(error));
       answer({ kind: "answered", data: toText(reply) });
     });
+  }
+
+  private async drain(slot: AgentSlot): Promise<IsolatedReply> {
+    // An agent that is just starting would run on beside its owner's.
+    await slot.starts.pending?.catch(() => undefined);
+    await slot.drain(this.slices);
+    const sockets = [...slot.sockets.values()];
+    // So would a call whose body is still being read.
+    if (this.slot === slot) this.end();
+    return { kind: "drained", sockets };
   }
 
   private async call(slot: AgentSlot, call: SlotCall, body: Uint8Array): Promise<IsolatedReply> {
@@ -118,8 +125,7 @@ class IsolatedAgent {
   private slotOf(id: AgentId, { epoch, host }: IsolatedOwner): AgentSlot {
     if (this.slot === undefined || this.epoch !== epoch) {
       // Rule 3.
-      this.lost.abort();
-      this.slot?.discard();
+      this.end();
       this.lost = new AbortController();
       this.epoch = epoch;
       const { config } = this.services;
@@ -139,9 +145,15 @@ class IsolatedAgent {
 
   /** Rule 4. */
   private condemn(reply: IsolatedReply): void {
+    this.end();
+    for (const answer of this.open) answer(reply);
+  }
+
+  /** Nothing of the slot begins any more. */
+  private end(): void {
+    this.lost.abort();
     this.slot?.discard();
     this.slot = undefined;
-    for (const answer of this.open) answer(reply);
   }
 }
 

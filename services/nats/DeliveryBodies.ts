@@ -10,6 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { NatsShape } from "./client/Nats.ts";
+import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { findClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 
@@ -85,13 +86,24 @@ export class DeliveryBodies {
       );
   }
 
+  /** Rejects with `NotPermitted`. */
   private async remove(seq: number, blob: string): Promise<void> {
-    const { signal, stream } = this.options;
-    for (let check = 0; check < BODY_CHECKS && !signal.aborted; check++) {
+    const { signal } = this.options;
+    for (let [check, attempt] = [0, 0]; check < BODY_CHECKS;) {
       await delay(BODY_CHECK_MS, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return; // it stays until its agent is erased
-      if ((await this.nats.reader.byLeader(stream, { seq })) !== undefined) continue;
-      return this.blobs.remove(blob);
+      try {
+        if (await this.hasLeft(seq)) return await this.blobs.remove(blob);
+        check++;
+      } catch (error) {
+        // While the broker does not answer, nothing is checked.
+        if (error instanceof NotPermitted) throw error;
+        await retryPause(this.nats.connection, attempt++, signal);
+      }
     }
+  }
+
+  private async hasLeft(seq: number): Promise<boolean> {
+    return (await this.nats.reader.byLeader(this.options.stream, { seq })) === undefined;
   }
 }

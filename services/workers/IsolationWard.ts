@@ -245,11 +245,7 @@ export class IsolationWard {
 
   /** Rule 1. The later owner passes the earlier owner's work again. */
   private own(ward: Ward, owner: number, epoch: number): void {
-    if (ward.owner !== owner) {
-      const asked = [...ward.asked.values()];
-      this.release(ward)?.kill();
-      for (const { answer } of asked) answer({ kind: "ended" });
-    }
+    if (ward.owner !== owner) this.release(ward)?.kill();
     ward.owner = owner;
     ward.epoch = epoch;
   }
@@ -257,10 +253,12 @@ export class IsolationWard {
   /** Nothing is under way any more. Returns the process that has to end. */
   private release(ward: Ward): WorkerProcess | undefined {
     const { process } = ward;
+    const asked = [...ward.asked.values()];
     ward.asked.clear();
     ward.returning = false;
     ward.process = undefined;
     ward.serves = false;
+    for (const { answer } of asked) answer({ kind: "ended" });
     return process;
   }
 

@@ -14,10 +14,10 @@ import { readLeaseRequests, type LeaseAnswer } from "./messages.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
 /**
- * Beats without a request while the thread is free: 15 s. Workers ask each second or two, unless
- * code has replaced what they run on, such as `setTimeout`.
+ * Silence while the thread is free, unless the TTL is longer. Workers ask at a third of the TTL,
+ * every second or two by default, unless code has replaced what they run on, such as `setTimeout`.
  */
-const SILENT_BEATS_MAX = 30;
+const SILENT_MS_MIN = 15_000;
 /** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
 const BEATS_MISSED_MAX = 3;
 
@@ -39,18 +39,22 @@ export function serveLeases(
 ): ServedLeases {
   const opened = once(async () => {
     const { leases, close } = await open();
-    return { keeper: new LeaseKeeper({ leases, time, log }), close };
+    const silentMsMax = Math.max(SILENT_MS_MIN, leases.ttlMs);
+    return { keeper: new LeaseKeeper({ leases, time, log }), close, silentMsMax };
   });
   return {
     serve: (number, process, isReplaced) => {
       let beatMs = time.monotonicMs();
       const lives = (): boolean => time.monotonicMs() - beatMs < REPORT_BEAT_MS * BEATS_MISSED_MAX;
-      const joined = once(async () =>
-        (await opened.get()).keeper.join(number, {
+      let silentBeatsMax = Infinity;
+      const joined = once(async () => {
+        const { keeper, silentMsMax } = await opened.get();
+        silentBeatsMax = Math.ceil(silentMsMax / REPORT_BEAT_MS);
+        return keeper.join(number, {
           lives,
           onChange: (leaseChange) => process.send({ leaseChange }),
-        }),
-      );
+        });
+      });
       const answer = inBatches<LeaseAnswer>((leaseAnswers) => process.send({ leaseAnswers }));
       let silentBeats = 0;
       process.onReport((report) => {
@@ -61,7 +65,7 @@ export function serveLeases(
         if (passedMs < REPORT_BEAT_MS / 2) return;
         const needNotAsk = report.held || joined.made === undefined || !isReplaced();
         silentBeats = needNotAsk ? 0 : silentBeats + 1;
-        if (silentBeats !== SILENT_BEATS_MAX) return;
+        if (silentBeats !== silentBeatsMax) return;
         log.error("a worker is ended: it renews no lease although its thread is free; its code may have replaced a global that the process needs", { worker: number }); // prettier-ignore
         process.kill();
       });

@@ -32,7 +32,8 @@ const answered = (reply: CallReply): IsolatedReply => ({
 /** The shard of an isolated agent that nothing has arrived for. */
 function slotsOf(isolated: boolean, ask?: Isolation["ask"]): Slots {
   const isolation = { holds: () => isolated, ask };
-  const services = { isolation, config: { hostId: "host" } } as unknown as HostServices;
+  const databases = { discard: () => undefined };
+  const services = { isolation, databases, config: { hostId: "host" } } as unknown as HostServices;
   const ownership = { epoch: 1 as Epoch, signal: new AbortController().signal };
   return new Slots(services, {
     ...(ownership as unknown as Ownership),

@@ -3,6 +3,7 @@
  * another's.
  */
 import { beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
@@ -30,6 +31,12 @@ describe("bodies", () => {
   });
   const stored = () =>
     collect(nats.reader.messages(nats.subjects.stream.bodies, ">", { fromSeq: 1 }));
+  const namesOf = async () =>
+    (await stored())
+      .filter(({ subject }) => subject.includes(".entry."))
+      .map(({ data }) =>
+        String((JSON.parse(Buffer.from(data).toString()) as { name: string }).name),
+      );
 
   it("can't be replaced, and chunks added by others are ignored", async () => {
     const blobs = makeNatsBlobs(nats);
@@ -93,14 +100,8 @@ describe("bodies", () => {
     const consumer = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
       if (decodeFrame(data).head["id"] === "done") ack();
     });
-    const entries = async () =>
-      (await stored())
-        .filter(({ subject }) => subject.includes(".entry."))
-        .map(({ data }) =>
-          String((JSON.parse(Buffer.from(data).toString()) as { name: string }).name),
-        );
     await pollUntil("one body is left", async () => {
-      const mine = (await entries()).filter((name) => name.startsWith("inbox/B/big/"));
+      const mine = (await namesOf()).filter((name) => name.startsWith("inbox/B/big/"));
       return mine.length === 1 || { done: false, saw: mine };
     });
     await consumer.stop();
@@ -112,6 +113,24 @@ describe("bodies", () => {
     await pollUntil("the other comes whole", () => again.length > 0);
     expect(again).toEqual(["waits"]);
     await next.stop();
+  });
+
+  it("of an input are removed although the broker did not answer at first", async () => {
+    const blobs = makeNatsBlobs(nats);
+    let asked = 0;
+    const remove = async (name: string): Promise<void> => {
+      if (asked++ === 0) throw new BrokerUnavailable({ message: "no answer" });
+      await blobs.remove(name);
+    };
+    const inbox = makeNatsInbox(nats, { ...blobs, remove });
+    const id = agentId("C", "big");
+    await inbox.publish(id, message("done", LARGE_BYTES), { signal: patient() });
+    const isThere = async () => (await namesOf()).some((name) => name.startsWith("inbox/C/big/"));
+    expect(await isThere()).toBe(true);
+    const consumer = await inbox.consume(shardOf(id, SHARDS), ({ ack }) => ack());
+    await pollUntil("no body is left", async () => !(await isThere()));
+    expect(asked).toBe(2);
+    await consumer.stop();
   });
 
   it("of many chunks can be read by a gateway, which has no direct gets, as can the list of leases", async () => {

@@ -16,7 +16,7 @@ import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
-import { hostServices } from "../../services/host/HostServices.ts";
+import { hostServices, type HostServices } from "../../services/host/HostServices.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
@@ -42,6 +42,10 @@ export interface RigOptions {
   readonly seed?: number;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;
+  /** As `HostServices`. */
+  readonly isolation?: HostServices["isolation"];
+  /** Of the host's local images. Default: in memory only. */
+  readonly folder?: string;
 }
 
 /** An agent as tests call it: by any of its methods. */
@@ -55,15 +59,17 @@ export class JobRig {
   readonly log = collectingLog();
   private readonly agents: ReadonlyMap<string, AgentClassType>;
   private readonly calls: CallClient;
-  private readonly memory: Pick<RigOptions, "memoryInUse">;
-  private shard: Shard | undefined;
+  private readonly folder: string | undefined;
+  private readonly own: Pick<RigOptions, "isolation" | "memoryInUse">;
+  shard: Shard | undefined;
   private connection: MemoryConnection | undefined;
   private epoch = 0;
 
   private constructor(agents: Record<string, unknown>, options: RigOptions) {
     this.time = new VirtualTime(options);
-    const { memoryInUse } = options;
-    this.memory = memoryInUse === undefined ? {} : { memoryInUse };
+    const { memoryInUse, isolation } = options;
+    this.folder = options.folder;
+    this.own = { ...(memoryInUse && { memoryInUse }), ...(isolation && { isolation }) };
     this.broker = new MemoryBroker({ time: this.time, shards: 1 });
     this.agents = new Map(Object.entries(agents as Record<string, AgentClassType>));
     const client = this.broker.connect("client");
@@ -85,29 +91,34 @@ export class JobRig {
 
   /** One host, the owner of everything, with nothing in memory. */
   async startHost(): Promise<void> {
-    const { subjects, shards } = this.broker;
     const epoch = ++this.epoch as Epoch;
     const hostId = `host-${epoch}`;
     this.connection = this.broker.connect(hostId);
+    const services = await this.servicesOf(hostId, this.connection, this.folder);
+    this.shard = new Shard(services, SHARD, { key: "shard.0", value: hostId, epoch }, Infinity);
+    await this.shard.start(() => []);
+    await this.settled();
+  }
+
+  /** Of one process, with databases of its own. */
+  servicesOf(hostId: string, connection: MemoryConnection, folder?: string): Promise<HostServices> {
+    const { subjects, shards } = this.broker;
     const layer = Layer.mergeAll(
-      memoryLayer(this.connection),
-      sqliteDatabases({ folder: undefined }),
+      memoryLayer(connection),
+      sqliteDatabases({ folder }),
       asyncAmbientLayer,
       cronLayer,
       Layer.succeed(Log, this.log),
     );
-    const services = await Effect.runPromise(
+    return Effect.runPromise(
       hostServices({
         config: { hostId, subjects, shards, drainTimeoutMs: 60_000 },
         module: () => ({ agents: this.agents, env: {} }),
         observability: { emit: (event) => void this.events.push(event) },
         metrics: agentMetrics(noMetrics),
-        ...this.memory,
+        ...this.own,
       }).pipe(Effect.provide(layer), Effect.scoped),
     );
-    this.shard = new Shard(services, SHARD, { key: "shard.0", value: hostId, epoch }, Infinity);
-    await this.shard.start(() => []);
-    await this.settled();
   }
 
   /** `kill -9`: what is not stored is gone, nothing that still runs has any effect. */

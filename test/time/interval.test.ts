@@ -57,3 +57,14 @@ test("an interval that is cancelled between two runs does not run again", () => 
   clock.fire();
   expect(runs).toBe(1);
 });
+
+test("an interval whose run throws runs again", () => {
+  const clock = heldClock();
+  let runs = 0;
+  interval(clock.time, 1_000, () => {
+    if (runs++ === 0) throw new Error("its own");
+  });
+  expect(clock.fire).toThrow("its own");
+  clock.fire();
+  expect(runs).toBe(2);
+});

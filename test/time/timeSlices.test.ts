@@ -290,3 +290,26 @@ test("more begin at once while passes stay short, and eight again after a long o
   }
   expect(await burst(0.2)).toBe(8);
 });
+
+test("work that throws in a later slice does not keep back what waits behind it", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time);
+  const unhandled: unknown[] = [];
+  const note = (error: unknown): void => void unhandled.push(error);
+  const others = process.listeners("unhandledRejection");
+  process.removeAllListeners("unhandledRejection").on("unhandledRejection", note);
+  try {
+    let ran = 0;
+    slices.run(() => clock.spend(10));
+    slices.run(() => {
+      throw new Error("its own");
+    });
+    slices.run(() => void ran++);
+    for (let n = 0; n < 3; n++) await clock.pass();
+    expect(ran).toBe(1);
+    expect(unhandled).toEqual([new Error("its own")]);
+  } finally {
+    process.off("unhandledRejection", note);
+    for (const other of others) process.on("unhandledRejection", other);
+  }
+});

@@ -99,3 +99,34 @@ test("a closed queue has no timer", async () => {
   await time.advance(MS * 4);
   expect(ran).toBe(0);
 });
+
+test("one that throws when it ends does not keep the others from ending", () => {
+  let nowMs = 0;
+  let armed: (() => void) | undefined;
+  const fire = (): void => {
+    const f = armed;
+    armed = undefined;
+    f?.();
+  };
+  const time = {
+    monotonicMs: () => nowMs,
+    after: (_ms: number, f: () => void) => {
+      armed = f;
+      return () => undefined;
+    },
+  };
+  const timeouts = new TimeoutQueue(time);
+  let ran = 0;
+  timeouts.after(MS, () => {
+    throw new Error("its own");
+  });
+  timeouts.after(MS, () => ran++);
+  nowMs = MS;
+  expect(fire).toThrow("its own");
+  fire();
+  expect(ran).toBe(1);
+  timeouts.after(MS, () => ran++);
+  nowMs = 2 * MS;
+  fire();
+  expect(ran).toBe(2);
+});

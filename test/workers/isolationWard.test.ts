@@ -221,6 +221,8 @@ describe("an agent whose turn ended its worker", () => {
     await serve();
     ward.lost(0, BAD);
     expect([processes[0]!.stopped, ward.agents]).toEqual([true, [BAD]]);
+    // For what still waits in the worker.
+    expect(replies).toEqual([{ kind: "ended" }]);
     ask();
     expect(processes).toHaveLength(2);
   });
@@ -252,8 +254,8 @@ describe("an agent whose turn ended its worker", () => {
     expect(ward.join(0, owner)).toEqual([BAD]);
     ask();
     expect(processes).toHaveLength(2);
-    // That the first was killed is not held against the agent.
-    expect(replies).toEqual([]);
+    // That the first was killed is not held against the agent. The answer is the ended worker's.
+    expect(replies).toEqual([{ kind: "ended" }]);
   });
 
   it("waits while four others have a process, until one of them ends", async () => {

@@ -8,7 +8,7 @@ import { serveLeases } from "../../services/workers/serveLeases.ts";
 import { collectingLog } from "../kit/system.ts";
 import { HandWorker } from "./HandWorker.ts";
 
-/** As `serveLeases` has it. */
+/** As `serveLeases` has it: 15 s. */
 const SILENT_BEATS_MAX = 30;
 
 describe("a worker whose watchdog reports that it is running", () => {
@@ -25,17 +25,18 @@ describe("a worker whose watchdog reports that it is running", () => {
   const ask = (): void =>
     worker.say({ leases: [{ n: 1, ask: "claim", key: "shard.1", value: "h" }] });
 
-  beforeEach(() => {
+  const serve = (leaseTtlMs: number): void => {
     time = new VirtualTime();
     const leases = makeMemoryLeases(
-      new MemoryBroker({ time, leaseTtlMs: 5_000, shards: 2 }).connect("control"),
+      new MemoryBroker({ time, leaseTtlMs, shards: 2 }).connect("control"),
     );
     worker = new HandWorker();
     stopping = false;
     log = collectingLog();
     const open = async () => ({ leases, close: async () => undefined });
     serveLeases({ time, log }, open).serve(0, worker, () => !stopping);
-  });
+  };
+  beforeEach(() => serve(5_000));
 
   it("is ended if it requests no lease although its thread is free", async () => {
     ask();
@@ -46,6 +47,16 @@ describe("a worker whose watchdog reports that it is running", () => {
     await beats(1);
     expect(worker.killed).toBe(true);
     expect(log.lines.map(({ message }) => message).join()).toContain("renews no lease");
+  });
+
+  it("may be silent for as long as the TTL where that is longer: it asks at a third of it", async () => {
+    serve(60_000);
+    ask();
+    const beatsOfTtl = 60_000 / REPORT_BEAT_MS;
+    await beats(beatsOfTtl - 1);
+    expect(worker.killed).toBe(false);
+    await beats(1);
+    expect(worker.killed).toBe(true);
   });
 
   it("survives a freeze of its control process: beats that arrive at once count once", async () => {
