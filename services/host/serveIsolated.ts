@@ -99,6 +99,12 @@ class IsolatedAgent {
       return void slot
         .drain(this.slices)
         .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
+    if (ask.kind === "yield")
+      return answer(
+        leavesMemory(slot, this.services.time.monotonicMs())
+          ? { kind: "drained", sockets: [...slot.sockets.values()] }
+          : { kind: "busy" },
+      );
     const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
     this.call(slot, head, body).then(answer, (error: unknown) => {
       if (isTransient(error))
@@ -143,6 +149,12 @@ class IsolatedAgent {
     this.slot = undefined;
     for (const answer of this.open) answer(reply);
   }
+}
+
+/** Hibernates the agent if it is idle. False while it is in memory, or starts. */
+function leavesMemory(slot: AgentSlot, nowMs: number): boolean {
+  if (slot.agent !== undefined) return slot.hibernate(nowMs, 0);
+  return slot.starts.pending === undefined && !slot.starts.waits;
 }
 
 const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
