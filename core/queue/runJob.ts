@@ -16,8 +16,9 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, reasonText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
+import type { GivenUp } from "../dead/DeadLetters.ts";
 import { failForGood } from "../turn/failForGood.ts";
-import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -67,7 +68,7 @@ interface Job {
    * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: the job's caller receives
    * its failure, and no operator has to act.
    */
-  readonly deadLetter: ((letter: Undone) => Promise<void>) | undefined;
+  readonly deadLetter: ((letter: GivenUp) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
@@ -139,7 +140,9 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  await failForGood(agent, turn, reasonOf(turn, error), async (letter) => job.deadLetter?.(letter));
+  await failForGood(agent, turn, reasonOf(turn, error), async (letter) =>
+    job.deadLetter?.({ ...letter, death: job.key }),
+  );
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
