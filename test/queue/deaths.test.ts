@@ -93,4 +93,12 @@ describe.each([
     expect([letters(), rig.dead.length]).toEqual([2, 1]);
     expect(await rig.call("a", "left")).toBe(0);
   });
+
+  test("whose onError ends its host becomes one dead letter, and ends no more hosts than it has attempts, and two", async () => {
+    kills = true;
+    rig.call("a", start).catch(() => undefined);
+    await survive();
+    expect([reports, rig.dead.length]).toEqual([4, 1]);
+    expect(await rig.call("a", "left")).toBe(0);
+  });
 });
