@@ -1,7 +1,8 @@
 /**
  * The dead-letter port: inputs that exhausted their attempts, with the error, kept for an operator.
  *
- * 1. At least once: an input may be stored twice when its host died in between; its key shows that.
+ * 1. A letter with a `death` is stored once within two minutes: by then, a host that died between
+ *    the letter and the event is replaced. Later it may be stored again; its key shows that.
  * 2. A letter's `seq` is its own for ever: no later one gets it, not after a removal either.
  * 3. Only `remove` removes a letter.
  *
@@ -10,6 +11,7 @@
  */
 import * as Context from "effect/Context";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { Undone } from "../turn/AgentTurns.ts";
 
 export interface StoredDeadLetter {
   /** Identifies the letter. Later letters have larger ones. */
@@ -22,9 +24,18 @@ export interface StoredDeadLetter {
   readonly data: Uint8Array;
 }
 
+/** What an agent says of an input or job that it gives up. */
+export interface GivenUp extends Undone {
+  /** As `DeadLettersShape.put`. */
+  readonly death: string | undefined;
+}
+
 export interface DeadLettersShape {
-  /** Stores a `DeadLetter` frame (`schemas/DeadLetter`). Rejects with `BrokerUnavailable`. */
-  readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
+  /**
+   * Stores a `DeadLetter` frame (`schemas/DeadLetter`). `death` tells what the letter is about from
+   * all else of the agent (rule 1). Rejects with `BrokerUnavailable`.
+   */
+  readonly put: (id: AgentId, data: Uint8Array, death?: string) => Promise<void>;
   /** Dead letters kept now, over all agents. Rejects with `BrokerUnavailable`. */
   readonly count: () => Promise<number>;
   /**

@@ -11,6 +11,7 @@ import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { reasonText } from "../errors/failureText.ts";
+import type { GivenUp } from "../dead/DeadLetters.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
@@ -18,11 +19,11 @@ import { hideFields } from "../redaction/FieldRedaction.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { failForGood } from "../turn/failForGood.ts";
-import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import type { AgentInput } from "./AgentInput.ts";
-import { asSentAgain, deadKeys } from "./deadInputs.ts";
+import { asSentAgain, deadKeys, deathOf } from "./deadInputs.ts";
 import { isReportedByGateway } from "./DirectInput.ts";
 import { INTERNAL_ERROR } from "./fixedAnswers.ts";
 import type { InputDoubts } from "./InputDoubts.ts";
@@ -43,7 +44,11 @@ export interface RunHost {
    * Stores a dead letter. `input`: its bytes; they are read from the inbox by default, and are
    * empty where they are lost. Rejects with `BrokerUnavailable`.
    */
-  readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
+  readonly deadLetter: (
+    delivery: InputHandle,
+    letter: GivenUp,
+    input?: Uint8Array,
+  ) => Promise<void>;
   readonly unbegun: Pick<Unbegun, "knowsEndings">;
 }
 
@@ -191,7 +196,11 @@ export class InputRuns {
   ): Promise<void> {
     const { undone } = await failForGood(this.agent, turn, error, (letter) => {
       const reason = turn.conceal(letter.reason);
-      return this.host.deadLetter(input, { ...letter, reason }, input.encoded);
+      return this.host.deadLetter(
+        input,
+        { ...letter, reason, death: deathOf(input, head) },
+        input.encoded,
+      );
     });
     turn.outcome = { done: deadKeys(input, head, undone), dead: true, error };
     await this.commitEnd(turn, (seq) => {

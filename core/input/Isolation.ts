@@ -17,7 +17,9 @@ export type IsolatedAsk =
   /** Sockets of the agent. The answer is `done`. */
   | { readonly kind: "sockets"; readonly sockets: ReadonlyArray<SocketInfo> }
   /** Turns end and the agent hibernates. The answer is `drained`. */
-  | { readonly kind: "drain" };
+  | { readonly kind: "drain" }
+  /** The agent hibernates if it is idle. The answer is `drained` or `busy`. */
+  | { readonly kind: "yield" };
 
 export type IsolatedReply =
   | { readonly kind: "acked" }
@@ -28,6 +30,7 @@ export type IsolatedReply =
   | { readonly kind: "failed"; readonly transient: boolean; readonly message: string }
   | { readonly kind: "done" }
   | { readonly kind: "drained"; readonly sockets: ReadonlyArray<SocketInfo> }
+  | { readonly kind: "busy" }
   /** The agent has to be quarantined: it ended too many processes, or its journal is damaged. */
   | { readonly kind: "condemned"; readonly why: "kills" | "journal"; readonly reason: string }
   /** The process ended before it answered. */

@@ -23,7 +23,7 @@ import { isUnreadable } from "../../schemas/Frame.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
-import { isDead } from "./deadInputs.ts";
+import { deathOf, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import type { DirectEnd, DirectInput } from "./DirectInput.ts";
 import { REFUSED, REPEATED } from "./fixedAnswers.ts";
@@ -290,7 +290,7 @@ export class Mailbox {
     const { seq } = input;
     this.agent.log.error("an input can't be run; it becomes a dead letter", { seq, reason });
     const bytes = input.encoded ?? input.data;
-    await this.host.deadLetter(input, { reason, undone: false }, bytes);
+    await this.host.deadLetter(input, { reason, undone: false, death: deathOf(input) }, bytes);
     input.ack();
   }
 }

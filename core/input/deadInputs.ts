@@ -19,6 +19,15 @@ export const deadKeys = (
 ];
 
 /**
+ * What tells a death of the input from that of the same input when it is sent again. Copies of one
+ * `DirectInput` have the same.
+ */
+export function deathOf({ seq }: InputHandle, head?: InboxHead): string | undefined {
+  if (head?.reply !== undefined) return keyOfReply(head.reply.id);
+  return seq === 0 ? undefined : keyOfDelivery(seq);
+}
+
+/**
  * If an earlier copy of the input died and its steps were undone, a copy that the provider sends
  * again has new idempotency keys, like a redrive.
  */

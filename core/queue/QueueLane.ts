@@ -26,7 +26,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { methodOf, type Callback } from "./methodOf.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
 import { runJob, type JobAgent, type ShownPayload } from "./runJob.ts";
-import type { Undone } from "../turn/AgentTurns.ts";
+import type { GivenUp } from "../dead/DeadLetters.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import { HeldTriggers } from "./HeldTriggers.ts";
@@ -38,7 +38,7 @@ export interface JobPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly signal: AbortSignal;
   /** Stores a dead letter for a job; `input` is the input that an operator may redrive. */
-  readonly deadLetter: (input: Uint8Array, letter: Undone) => Promise<void>;
+  readonly deadLetter: (input: Uint8Array, letter: GivenUp) => Promise<void>;
 }
 
 /** The agent that a lane belongs to. */

@@ -12,12 +12,15 @@
  *    back.
  * 5. A job that waited when its agent came to memory may be what killed the host before: it is
  *    journaled as begun before it runs (`Suspects`).
+ * 6. A job without attempts left is journaled as begun, too, before `onError` runs, which may be
+ *    what ended the process. The next owner settles the job without it.
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, reasonText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
+import type { GivenUp } from "../dead/DeadLetters.ts";
 import { failForGood } from "../turn/failForGood.ts";
-import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -67,7 +70,7 @@ interface Job {
    * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: the job's caller receives
    * its failure, and no operator has to act.
    */
-  readonly deadLetter: ((letter: Undone) => Promise<void>) | undefined;
+  readonly deadLetter: ((letter: GivenUp) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
@@ -89,9 +92,14 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       depth: job.depth,
       conceals: job.shown.hidden,
     });
-    if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
+    const last = lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown });
+    if (attempt > last) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
-      await fail(agent, job, turn, error, attempt - 1);
+      // Rule 6.
+      const isSilent = attempt > last + 1;
+      const cleared = isSilent ? undefined : await agent.suspects.announce(turn, before);
+      await fail(agent, job, turn, error, { attempts: attempt - 1, isSilent });
+      cleared?.();
       return agent.suspects.settled(job.key);
     }
     const cleared =
@@ -114,9 +122,9 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       await agent.unlessDiscarded();
       const { rest } = turn;
       if (undoing !== undefined)
-        return await fail(agent, job, rest, errorOfFailure(undoing), attempt);
+        return await fail(agent, job, rest, errorOfFailure(undoing), { attempts: attempt });
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return await fail(agent, job, rest, error, attempt);
+        return await fail(agent, job, rest, error, { attempts: attempt });
       rest.outcome = { done: [], dead: false, error: reasonOf(turn, error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
       await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
@@ -131,17 +139,19 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   }
 }
 
-/** Rule 3. */
+/** Rule 3. `isSilent`: `onError` does not run. */
 async function fail(
   agent: JobAgent,
   job: Job,
   turn: Turn,
   error: unknown,
-  attempts: number,
+  { attempts, isSilent }: { readonly attempts: number; readonly isSilent?: boolean },
 ): Promise<void> {
-  await failForGood(agent, turn, reasonOf(turn, error), async (letter) => job.deadLetter?.(letter));
+  await failForGood(agent, turn, reasonOf(turn, error), async (letter) =>
+    job.deadLetter?.({ ...letter, death: job.key }),
+  );
   job.onFailed(error, attempts);
-  await agent.handleError(turn, error);
+  if (isSilent !== true) await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);

@@ -7,7 +7,7 @@
  */
 import { ownBytes } from "../../schemas/ownBuffer.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import {
   Connection,
   type ConnectionMessage,
@@ -305,9 +305,6 @@ export class AgentSockets implements ConnectionOutlet {
     this.agent.committer.afterCommit(f);
   }
 }
-
-export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
-  `${info.gateway}/${info.sid}`;
 
 /**
  * Messages with lower numbers were taken, by this agent or by an earlier owner. The number never

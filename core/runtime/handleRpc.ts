@@ -133,7 +133,7 @@ export async function handleRpcFrame(
   } catch (error) {
     if (agent.isLost) return;
     const message = error instanceof Error ? messageOf(error) : "Unknown error occurred";
-    agent.emit("rpc:error", { method: name, error: message });
+    agent.emit("rpc:error", { method: name, error: turn.conceal(message) });
     stream.error(message);
   } finally {
     if (!isLeftOpen) over();

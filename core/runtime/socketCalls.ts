@@ -27,7 +27,7 @@ import { CLOSE_LAGGING, CLOSE_UNREADABLE, CLOSE_VANISHED } from "../http/closeFr
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { connectObject, upgradeRequest } from "./connectObject.ts";
-import { socketKey } from "./AgentSockets.ts";
+import { socketKey } from "../../schemas/bus/GatewayMessage.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
 import { hideInMessage } from "../redaction/FieldRedaction.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";

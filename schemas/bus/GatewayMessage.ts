@@ -28,6 +28,10 @@ export interface SocketInfo {
   readonly next?: number;
 }
 
+/** Tells an agent's sockets apart. */
+export const socketKey = ({ gateway, sid }: Pick<SocketInfo, "gateway" | "sid">): string =>
+  `${gateway}/${sid}`;
+
 export interface SocketAttachment {
   readonly tags: ReadonlyArray<string>;
   readonly state: unknown;

@@ -32,7 +32,7 @@ import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
-import type { Undone } from "../../core/turn/AgentTurns.ts";
+import type { GivenUp } from "../../core/dead/DeadLetters.ts";
 import { deadLetter } from "./deadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
 import { reportTurn } from "./reportTurn.ts";
@@ -255,7 +255,7 @@ export class AgentPorts
     sendAnswer(this.services, subject, answer, body);
   }
 
-  async deadLetter({ seq }: InputHandle, letter: Undone, own?: Uint8Array): Promise<void> {
+  async deadLetter({ seq }: InputHandle, letter: GivenUp, own?: Uint8Array): Promise<void> {
     const input = async (): Promise<Uint8Array> =>
       own ?? (await this.read(seq).catch(noneIfLost)) ?? new Uint8Array(0);
     await deadLetter(this.services, this.image.id, { seq, ...letter, input });

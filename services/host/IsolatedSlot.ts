@@ -13,7 +13,7 @@
  * 5. A direct input is left to its gateway, which stores it.
  */
 import type { SlotCall } from "../../schemas/bus/Call.ts";
-import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import {
@@ -28,7 +28,6 @@ import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { hasBlob, wholeCall } from "../../core/call/callBodies.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
-import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { sleep } from "../../core/time/sleep.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";

@@ -9,12 +9,11 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
-import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { QuarantineMark } from "../../schemas/QuarantineMark.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
-import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import type { Delivered } from "./slot/OutstandingInputs.ts";
 
 /** Seconds. A caller that asks again sooner than the quarantine ends costs nothing. */

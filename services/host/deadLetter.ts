@@ -5,6 +5,7 @@
  * `BrokerUnavailable`.
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { GivenUp } from "../../core/dead/DeadLetters.ts";
 import { sleep } from "../../core/time/sleep.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
@@ -18,12 +19,9 @@ const TRIES_MAX = 5;
 /** Doubled each time. */
 const PAUSE_MS = 250;
 
-interface Letter {
+interface Letter extends GivenUp {
   /** Inbox sequence; 0 for a job, which is stored in the agent's own database. */
   readonly seq: number;
-  readonly reason: string;
-  /** As `DeadLetterHead`. */
-  readonly undone?: boolean;
   /** Reads an `InboxEnvelope` frame. */
   readonly input: () => Promise<Uint8Array>;
 }
@@ -50,10 +48,10 @@ async function put(services: Services, id: AgentId, letter: Letter): Promise<voi
     reason: letter.reason,
     host: config.hostId,
     time: time.nowMs(),
-    ...(letter.undone === true ? { undone: true as const } : {}),
+    ...(letter.undone ? { undone: true as const } : {}),
   };
   const { redact } = services.module().agents.get(id.class)?.options ?? {};
-  await deadLetters.put(id, encodeDeadLetter(head, withoutFields(input, redact)));
+  await deadLetters.put(id, encodeDeadLetter(head, withoutFields(input, redact)), letter.death);
   metrics.ofClass(id.class).deadLetter();
 }
 

@@ -96,6 +96,12 @@ class IsolatedAgent {
       return answer({ kind: "done" });
     }
     if (ask.kind === "drain") return void this.drain(slot).then(answer);
+    if (ask.kind === "yield")
+      return answer(
+        leavesMemory(slot, this.services.time.monotonicMs())
+          ? { kind: "drained", sockets: [...slot.sockets.values()] }
+          : { kind: "busy" },
+      );
     const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
     this.call(slot, head, body).then(answer, (error: unknown) => {
       if (isTransient(error))
@@ -155,6 +161,12 @@ class IsolatedAgent {
     this.slot?.discard();
     this.slot = undefined;
   }
+}
+
+/** Hibernates the agent if it is idle. False while it is in memory, or starts. */
+function leavesMemory(slot: AgentSlot, nowMs: number): boolean {
+  if (slot.agent !== undefined) return slot.hibernate(nowMs, 0);
+  return slot.starts.pending === undefined && !slot.starts.waits;
 }
 
 const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");

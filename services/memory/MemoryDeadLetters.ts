@@ -7,9 +7,10 @@ import type { MemoryConnection } from "./MemoryConnection.ts";
 export function makeMemoryDeadLetters(connection: MemoryConnection): DeadLettersShape {
   const { deadLetters } = connection.broker;
   return {
-    put: async (id, data) => {
+    put: async (id, data, death) => {
       await connection.operation("deadLetter", addressKey(id));
-      deadLetters.put(id, data);
+      if (death === undefined || deadLetters.isFirst(id, death, connection.time.monotonicMs()))
+        deadLetters.put(id, data);
     },
     count: async () => {
       await connection.operation("countDead", "");

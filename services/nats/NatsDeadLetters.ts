@@ -1,8 +1,10 @@
 /**
  * Dead letters in a stream of their own, one subject per agent. A letter's `seq` is its sequence in
- * the stream. A letter past the payload limit is a claim check (`claimCheck.ts`). `get` and
- * `remove` ask the stream's leader, because a letter's absence matters to them.
+ * the stream. The server recognizes a stored letter by the id of its message. A letter past the
+ * payload limit is a claim check (`claimCheck.ts`). `get` and `remove` ask the stream's leader,
+ * because a letter's absence matters to them.
  */
+import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
@@ -15,20 +17,29 @@ import {
 import type { Sequence } from "../../schemas/Address.ts";
 import { findClaimCheck, newClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 import { ApiRefusal, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
+import { headers } from "./client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 import { readAddress } from "./readAddress.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {
-    put: (id, data) =>
+    put: (id, data, death) =>
       orUnavailable(async () => {
         const big =
           data.length > nats.messageBytesMax ? newClaimCheck("dead", id, data) : undefined;
         if (big !== undefined) await blobs.put(big.check.blob, data);
         const message = big?.frame ?? data;
-        const outcome = await nats.publisher.publish(nats.subjects.dead(id), message);
+        const subject = nats.subjects.dead(id);
+        const outcome = await nats.publisher.publish(
+          subject,
+          message,
+          death === undefined ? {} : { headers: headers(["Nats-Msg-Id", idOf(subject, death)]) },
+        );
         if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+        // A blob that remains only takes up space.
+        if (outcome.duplicate && big !== undefined)
+          await blobs.remove(big.check.blob).catch(() => undefined);
       }),
     count: () =>
       orUnavailable(async () => {
@@ -46,6 +57,12 @@ export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLet
     remove: (seq) => orUnavailable(() => remove(nats, blobs, seq)),
   };
 }
+
+/** The text comes from outside, and may be long. */
+const idOf = (subject: string, death: string): string =>
+  createHash("sha256")
+    .update(JSON.stringify([subject, death]))
+    .digest("base64url");
 
 async function* list(
   nats: NatsShape,

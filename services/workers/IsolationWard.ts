@@ -12,8 +12,8 @@
  *    progress, returns to its worker. If it is isolated again, it stays four times as long, and so on.
  * 4. When the worker ends, so do the processes of its agents: its successor passes everything
  *    again.
- * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait, so an agent that has ended no
- *    process is not isolated then.
+ * 5. At most `PROCESSES_MAX` processes run. Another agent takes the process of an idle one. While
+ *    all are busy it waits, so an agent that has ended no process is not isolated then.
  * 6. An agent that ends too many processes (`judgeEnds`) is condemned: its next request is answered
  *    `condemned`, and the owner of its shard quarantines it. Only ends that are certainly the
  *    agent's count.
@@ -23,11 +23,16 @@
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
-import { judgeEnds, type KilledProcess } from "../../core/quarantine/quarantineRule.ts";
+import type {
+  AgentKey,
+  IsolatedAsk,
+  IsolatedOwner,
+  IsolatedReply,
+} from "../../core/input/Isolation.ts";
+import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { Stall } from "../watchdog/pausedCode.ts";
 import type { Ending } from "../watchdog/reports.ts";
-import { judgeHolds, type Hold } from "./judgeHolds.ts";
+import { AgentRecords } from "./AgentRecords.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
@@ -35,15 +40,10 @@ import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 const PAUSE_MS_MIN = 100;
 /** A start takes a second. An agent that keeps ending its process is quarantined. */
 const PAUSE_MS_MAX = 5_000;
-/** Rule 3. Longer than the pauses between the attempts of one input. */
-const CLEAN_MS = 20_000;
-/** Rule 3: each time that the agent is isolated again. */
-const CLEAN_FACTOR = 4;
-const CLEAN_MS_MAX = 3_600_000;
-/** Agents whose ends are remembered after they have returned: the oldest is forgotten first. */
-const REMEMBERED_MAX = 1_000;
 /** Rule 5. Each takes some 150 MB. */
 const PROCESSES_MAX = 4;
+/** Rule 5. Agents that take turns spend a tenth of the time on starts. */
+const SERVES_MS_MIN = 10_000;
 const LOOK_MS = 1_000;
 
 export interface IsolationWardOptions {
@@ -68,14 +68,21 @@ interface Asked {
 interface Ward {
   readonly agent: AgentKey;
   owner: number;
-  /** The latest in which it was asked. */
-  epoch: number;
+  /** The latest that asked. */
+  by: IsolatedOwner | undefined;
   ends: number;
   /** Rule 3. `harmedMs`: when it was isolated, or last ended or held a process. */
   readonly cleanMs: number;
   harmedMs: number;
   process: WorkerProcess | undefined;
+  /** Requests are passed as they arrive. */
   serves: boolean;
+  /** Rule 5: since when it serves, or was last found busy. */
+  servesSinceMs: number;
+  /** Rule 5: the number of the request by which its process is taken. */
+  yields: number | undefined;
+  /** The next process receives them first. */
+  readonly sockets: Map<string, SocketInfo>;
   /** Why the process is about to end, as its watchdog reported it. */
   ending: Ending | undefined;
   startsAtMs: number;
@@ -84,26 +91,16 @@ interface Ward {
   returning: boolean;
 }
 
-/** The facts of an agent that outlive its isolation. */
-interface Remembered {
-  /** How often it was isolated. */
-  times: number;
-  /** Its holds of a worker's thread that may count. */
-  holds: ReadonlyArray<Hold>;
-  ends: ReadonlyArray<KilledProcess>;
-  /** Why it is condemned. */
-  condemned: string | undefined;
-}
-
 export class IsolationWard {
   private readonly wards = new Map<string, Ward>();
   private readonly owners = new Map<number, IsolationOwner>();
-  private readonly remembered = new Map<string, Remembered>();
+  private readonly records: AgentRecords;
   private stopping = false;
   private last = 0;
   private readonly cancel: () => void;
 
   constructor(private readonly options: IsolationWardOptions) {
+    this.records = new AgentRecords(options.time);
     this.cancel = interval(options.time, LOOK_MS, () => this.look());
   }
 
@@ -129,7 +126,7 @@ export class IsolationWard {
       name: agent.name,
       reason: ending!.reason,
     });
-    if (ending!.exactly) this.count(agent, ending);
+    if (ending!.exactly) this.records.ended(agent, ending);
     this.isolate(owner, agent, 1);
   }
 
@@ -140,29 +137,31 @@ export class IsolationWard {
     // The messages of a worker that has ended meanwhile arrive late.
     if (!exactly || this.stopping || !this.owners.has(owner) || this.wards.has(nameOf(agent)))
       return;
-    const memory = this.memoryOf(agent);
-    const { holds, overSeconds } = judgeHolds(memory.holds, {
+    const heldSeconds = this.records.held(agent, {
       worker: owner,
       atMs: this.options.time.monotonicMs() - waitedMs,
       ms,
     });
-    memory.holds = holds;
     // Rule 5.
-    if (overSeconds === undefined || this.wards.size >= PROCESSES_MAX) return;
-    memory.holds = [];
+    const busy = [...this.wards.values()].filter(({ asked }) => asked.size > 0);
+    if (heldSeconds === undefined || busy.length >= PROCESSES_MAX) return;
     this.options.log.warn(
       "an agent has held the thread of its process most of the time; it now runs in its own process",
-      { ...agent, heldSecondsOfLastMinute: overSeconds },
+      { ...agent, heldSecondsOfLastMinute: heldSeconds },
     );
     this.isolate(owner, agent, 0);
   }
 
   ask(owner: number, request: IsolateRequest, answer: (reply: IsolatedReply) => void): void {
     const ward = this.wards.get(nameOf(request.agent));
-    if (ward === undefined || request.owner.epoch < ward.epoch || this.stopping)
+    if (ward === undefined || request.owner.epoch < (ward.by?.epoch ?? 0) || this.stopping)
       return answer({ kind: "ended" });
-    this.own(ward, owner, request.owner.epoch);
+    this.own(ward, owner, request.owner);
     const { kind } = request.ask;
+    if (request.ask.kind === "sockets" && !ward.serves) {
+      for (const info of request.ask.sockets) ward.sockets.set(socketKey(info), info);
+      return answer({ kind: "done" });
+    }
     if (kind !== "drain" && this.tellsCondemned(ward, answer)) return;
     // Nothing is in a process that does not run.
     if (ward.process === undefined && kind === "drain") return answer({ kind: "ended" });
@@ -201,6 +200,7 @@ export class IsolationWard {
   /** The process of an agent has answered. */
   answered(n: number, reply: IsolatedReply): void {
     for (const ward of this.wards.values()) {
+      if (ward.yields === n) return this.yielded(ward, reply);
       const asked = ward.asked.get(n);
       if (asked === undefined) continue;
       ward.asked.delete(n);
@@ -224,17 +224,19 @@ export class IsolationWard {
   /** `ends`: of processes, so far. */
   private isolate(owner: number, agent: AgentKey, ends: number): void {
     const nowMs = this.options.time.monotonicMs();
-    const times = ++this.memoryOf(agent).times;
     const key = { class: agent.class, name: agent.name };
     this.wards.set(nameOf(key), {
       agent: key,
       owner,
-      epoch: 0,
+      by: undefined,
       ends,
-      cleanMs: Math.min(CLEAN_MS_MAX, CLEAN_MS * CLEAN_FACTOR ** (times - 1)),
+      cleanMs: this.records.isolated(agent),
       harmedMs: nowMs,
       process: undefined,
       serves: false,
+      servesSinceMs: nowMs,
+      yields: undefined,
+      sockets: new Map(),
       ending: undefined,
       startsAtMs: nowMs,
       asked: new Map(),
@@ -244,10 +246,10 @@ export class IsolationWard {
   }
 
   /** Rule 1. The later owner passes the earlier owner's work again. */
-  private own(ward: Ward, owner: number, epoch: number): void {
+  private own(ward: Ward, owner: number, by: IsolatedOwner): void {
     if (ward.owner !== owner) this.release(ward)?.kill();
     ward.owner = owner;
-    ward.epoch = epoch;
+    ward.by = by;
   }
 
   /** Nothing is under way any more. Returns the process that has to end. */
@@ -255,9 +257,11 @@ export class IsolationWard {
     const { process } = ward;
     const asked = [...ward.asked.values()];
     ward.asked.clear();
+    ward.sockets.clear();
     ward.returning = false;
     ward.process = undefined;
     ward.serves = false;
+    ward.yields = undefined;
     for (const { answer } of asked) answer({ kind: "ended" });
     return process;
   }
@@ -272,7 +276,7 @@ export class IsolationWard {
     if (time.monotonicMs() < ward.startsAtMs) return; // `look` starts it
     // Rule 5.
     const running = [...this.wards.values()].filter(({ process }) => process !== undefined);
-    if (running.length >= PROCESSES_MAX) return;
+    if (running.length >= PROCESSES_MAX) return this.makeRoom(running);
     const process = this.options.start(ward.owner);
     ward.process = process;
     process.onReport((report) => {
@@ -280,18 +284,60 @@ export class IsolationWard {
       if ("stall" in report) ward.harmedMs = time.monotonicMs();
     });
     void process.serving.then(() => {
-      if (ward.process !== process) return;
-      ward.serves = true;
-      for (const n of ward.asked.keys()) this.pass(ward, n);
+      if (ward.process === process) this.serve(ward);
     });
     void process.ended.then((end) => {
       if (ward.process === process) this.processEnded(ward, describeEnd(end));
     });
   }
 
+  private serve(ward: Ward): void {
+    ward.serves = true;
+    ward.servesSinceMs = this.options.time.monotonicMs();
+    const sockets = [...ward.sockets.values()];
+    ward.sockets.clear();
+    if (sockets.length > 0) this.request(ward, ++this.last, { kind: "sockets", sockets });
+    for (const n of ward.asked.keys()) this.pass(ward, n);
+  }
+
   private pass(ward: Ward, n: number): void {
-    const { agent, owner, ask } = ward.asked.get(n)!.request;
-    ward.process?.send({ isolate: { n, agent, owner, ask } });
+    this.request(ward, n, ward.asked.get(n)!.request.ask);
+  }
+
+  private request(ward: Ward, n: number, ask: IsolatedAsk): void {
+    ward.process?.send({ isolate: { n, agent: ward.agent, owner: ward.by!, ask } });
+  }
+
+  /** Rule 5. One at a time: the process that is taken serves the agent that waits longest. */
+  private makeRoom(running: ReadonlyArray<Ward>): void {
+    if (running.some(({ yields }) => yields !== undefined)) return;
+    const servedMs = ({ servesSinceMs }: Ward): number =>
+      this.options.time.monotonicMs() - servesSinceMs;
+    const [idle] = running
+      .filter((ward) => ward.serves && ward.asked.size === 0 && servedMs(ward) >= SERVES_MS_MIN)
+      .toSorted((a, b) => servedMs(b) - servedMs(a));
+    if (idle === undefined) return;
+    idle.serves = false;
+    idle.yields = ++this.last;
+    this.request(idle, idle.yields, { kind: "yield" });
+  }
+
+  /** Rule 5. Requests that have arrived meanwhile wait for the next process, after other agents. */
+  private yielded(ward: Ward, reply: IsolatedReply): void {
+    ward.yields = undefined;
+    // It does something by itself.
+    if (reply.kind !== "drained") return this.serve(ward);
+    const { process, asked } = ward;
+    ward.process = undefined;
+    process?.stop();
+    for (const info of reply.sockets)
+      if (!ward.sockets.has(socketKey(info))) ward.sockets.set(socketKey(info), info);
+    for (const [n, { request, answer }] of asked)
+      if (request.ask.kind === "drain" && asked.delete(n))
+        answer({ kind: "drained", sockets: [...ward.sockets.values()] });
+    this.wards.delete(nameOf(ward.agent));
+    this.wards.set(nameOf(ward.agent), ward);
+    this.look();
   }
 
   private processEnded(ward: Ward, how: string): void {
@@ -299,6 +345,7 @@ export class IsolationWard {
     const { ending } = ward;
     ward.process = undefined;
     ward.serves = false;
+    ward.yields = undefined;
     ward.ending = undefined;
     if (this.stopping || !this.wards.has(nameOf(ward.agent))) return;
     ward.ends++;
@@ -309,7 +356,7 @@ export class IsolationWard {
       ends: ward.ends,
       reason: ending?.reason ?? how,
     });
-    this.count(ward.agent, ending);
+    this.records.ended(ward.agent, ending);
     const asked = [...ward.asked.values()];
     ward.asked.clear();
     for (const { answer } of asked)
@@ -324,43 +371,12 @@ export class IsolationWard {
     }
   }
 
-  /** Rule 6. */
-  private count(agent: AgentKey, ending: Ending | undefined): void {
-    const memory = this.memoryOf(agent);
-    const atMs = this.options.time.monotonicMs();
-    const turn = ending?.turn;
-    // A call has no key: each is a separate input.
-    const input = turn === undefined ? "unknown" : (turn.key ?? `${turn.turn} ${++this.last}`);
-    const { ends, over } = judgeEnds(memory.ends, { atMs, input });
-    memory.ends = ends;
-    if (over)
-      memory.condemned = `its turns have ended ${ends.length} processes within ten minutes${ending === undefined ? "" : `, the last one because ${ending.reason}`}`;
-  }
-
   /** Rule 6: reports it once. From then on the owner knows. */
-  private tellsCondemned(ward: Ward, answer: (reply: IsolatedReply) => void): boolean {
-    const memory = this.memoryOf(ward.agent);
-    const { condemned: reason } = memory;
+  private tellsCondemned({ agent }: Ward, answer: (reply: IsolatedReply) => void): boolean {
+    const reason = this.records.takeCondemnation(agent);
     if (reason === undefined) return false;
-    memory.condemned = undefined;
-    memory.ends = [];
     answer({ kind: "condemned", why: "kills", reason });
     return true;
-  }
-
-  private memoryOf(agent: AgentKey): Remembered {
-    const name = nameOf(agent);
-    const memory = this.remembered.get(name) ?? {
-      times: 0,
-      holds: [],
-      ends: [],
-      condemned: undefined,
-    };
-    this.remembered.delete(name);
-    if (this.remembered.size >= REMEMBERED_MAX)
-      this.remembered.delete(this.remembered.keys().next().value!);
-    this.remembered.set(name, memory);
-    return memory;
   }
 
   /** Rule 3. */

@@ -1,6 +1,8 @@
 /**
  * The port `Leases` in a worker: asks the control process, which keeps the worker's leases while it
- * stalls and hands them to its successor (`LeaseKeeper`). Reading stays the worker's own.
+ * stalls and hands them to its successor (`LeaseKeeper`). Reading stays the worker's own. A process
+ * in which code has replaced `JSON` asks for nothing, so it writes nothing more and is soon ended
+ * (`serveLeases`).
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type {
@@ -69,7 +71,7 @@ export function channelLeases(
           ? () => undefined
           : time.after(timeoutMs, () => answered({ n, error: SILENT }));
       waiting.set(n, answered);
-      request({ ...asked, n } as LeaseRequest);
+      if (isIntact()) request({ ...asked, n } as LeaseRequest);
     });
   const timeoutMs = own.ttlMs * ANSWER_TTLS_MAX;
   return {
@@ -89,6 +91,15 @@ export function channelLeases(
       signal.addEventListener("abort", () => watchers.delete(onEach), { once: true });
     },
   };
+}
+
+/** Everything that is stored and sent is JSON. Channels do not need the global. */
+function isIntact(): boolean {
+  try {
+    return JSON.stringify(JSON.parse('{"n":[1]}')) === '{"n":[1]}';
+  } catch {
+    return false;
+  }
 }
 
 const GONE = "the control process has ended";

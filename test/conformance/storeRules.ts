@@ -191,6 +191,21 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.deadLetters.get((second!.seq + 100) as Sequence)).toBeUndefined();
     });
 
+    it("keep one dead letter of each death of an agent, also once the first is removed", async () => {
+      const [one, other] = [newAgent(), newAgent()];
+      const before = await b.deadLetters.count();
+      const text = message("died", LARGE_BYTES);
+      for (const id of [one, other, one]) await a.deadLetters.put(id, text, "schedule:ü\n:1");
+      await b.deadLetters.put(one, message("again"), "schedule:ü\n:1");
+      await a.deadLetters.put(one, message("another"), "schedule:ü\n:2");
+      const kept = (await letters()).slice(before);
+      expect(kept.map(({ id }) => id)).toEqual([one, other, one]);
+      expect(equal(kept[0]!.data, text)).toBe(true);
+      await a.deadLetters.remove(kept[0]!.seq);
+      await b.deadLetters.put(one, text, "schedule:ü\n:1");
+      expect(await b.deadLetters.count()).toBe(before + 2);
+    });
+
     it("never reuse the number of a removed dead letter", async () => {
       const id = newAgent();
       await a.deadLetters.put(id, message("removed"));

@@ -33,7 +33,8 @@ async function store({ reads = [], writes = [] }: Record<"reads" | "writes", Err
     failing(reads);
     return INPUT;
   };
-  const ended = await deadLetter(services, ID, { seq: 5, reason: "it failed", input }).then(
+  const letter = { seq: 5, reason: "it failed", undone: false, death: "5", input };
+  const ended = await deadLetter(services, ID, letter).then(
     () => "stored",
     (error: unknown) => error,
   );

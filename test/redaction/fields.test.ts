@@ -131,6 +131,8 @@ describe("the declaration of hidden fields", () => {
 
 /** What the code saw of each run. */
 let seen: string[] = [];
+/** The events that the agent emitted. */
+let emitted: unknown[] = [];
 class Shop extends Agent<unknown, { readonly runs: number }> {
   static override options = {
     http: "open",
@@ -138,6 +140,7 @@ class Shop extends Agent<unknown, { readonly runs: number }> {
     retry: { maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 10 },
   };
   override initialState = { runs: 0 };
+  override observability = { emit: (event: unknown): void => void emitted.push(event) };
   override async onRequest(request: Request): Promise<Response> {
     const order = (await request.json()) as Order;
     seen.push(`${order.customer.email} ${order.card.number} ${order.pin}`);
@@ -156,6 +159,10 @@ class Shop extends Agent<unknown, { readonly runs: number }> {
     seen.push(pin);
     this.log.warn(`paid with ${pin}`);
     if (fails) throw new Error(`no account has ${pin}`);
+  }
+  @callable()
+  charge({ pin }: { readonly pin: string }): never {
+    throw new Error(`no charge with ${pin}`);
   }
 }
 interface Order {
@@ -178,6 +185,7 @@ describe("a webhook with hidden fields", () => {
   let test: TestAgents;
   beforeEach(async () => {
     seen = [];
+    emitted = [];
     const shop = webhook("/hook", {
       agent: Shop,
       verify: github({ secret: "SECRET" }),
@@ -194,6 +202,7 @@ describe("a webhook with hidden fields", () => {
       await test.agent(Shop, "one").events(),
       await test.agent(Shop, "one").deadLetters(),
       test.logs,
+      emitted,
     ]);
 
   it("is seen by the agent, and hidden in journal and log", async () => {
@@ -251,6 +260,14 @@ describe("a webhook with hidden fields", () => {
     expect(text).toContain("paid with REDACTED");
     const results = await test.agent(Shop, "one").sql("SELECT * FROM svc_agents_call_results");
     expect(JSON.stringify(results)).not.toContain(PIN);
+  });
+
+  it("of a call that fails is hidden in the emitted event", async () => {
+    const client = await test.connect(Shop, "one");
+    await expect(client.call("charge", [{ pin: PIN }])).rejects.toThrow("no charge with");
+    expect(await kept()).not.toContain(PIN);
+    const payload = { method: "charge", error: "no charge with REDACTED" };
+    expect(emitted).toContainEqual(expect.objectContaining({ type: "rpc:error", payload }));
   });
 
   it("of a socket's message that fails is hidden in the log", async () => {

@@ -118,10 +118,8 @@ export function simPorts(
     },
     deadLetters: {
       ...deadLetters,
-      put: (id, data) =>
-        ask(["deadLetter:before", "deadLetter:after"], () =>
-          lossy(() => deadLetters.put(id, data)),
-        ),
+      put: (...args) =>
+        ask(["deadLetter:before", "deadLetter:after"], () => lossy(() => deadLetters.put(...args))),
     },
     timers: {
       arm: (...args) => ask(["arm:before", "arm:after"], () => lossy(() => timers.arm(...args))),

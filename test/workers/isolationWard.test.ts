@@ -7,6 +7,8 @@ import type { Stall } from "../../services/watchdog/pausedCode.ts";
 import type { Ending } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";
 import { collectingLog } from "../kit/system.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import type { IsolateRequest } from "../../services/workers/messages.ts";
 import { HandWorker } from "./HandWorker.ts";
 
 const BAD: AgentKey = { class: "Repo", name: "bad" };
@@ -258,15 +260,113 @@ describe("an agent whose turn ended its worker", () => {
     expect(replies).toEqual([{ kind: "ended" }]);
   });
 
-  it("waits while four others have a process, until one of them ends", async () => {
-    const agents = Array.from({ length: 5 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
-    for (const agent of agents) ward.ended(0, endingOf(agent));
+  const FIVE = Array.from({ length: 5 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
+  const isolateFive = (): void => {
+    for (const agent of FIVE) ward.ended(0, endingOf(agent));
     ward.join(0, owner);
-    for (const agent of agents) ask(agent);
-    expect(processes).toHaveLength(4);
-    await serve(processes[0]);
+  };
+  /** Isolates five agents, of which four have a process. The first has the sockets. */
+  const fillProcesses = async (sockets: ReadonlyArray<SocketInfo> = []): Promise<void> => {
+    isolateFive();
+    for (const agent of FIVE.slice(0, 4)) {
+      ask(agent, 0, { kind: "sockets", sockets: agent.name === "bad-0" ? sockets : [] });
+      ask(agent);
+      await serve();
+    }
+  };
+  const answerAll = (): void => {
+    for (const process of processes)
+      for (const n of passed(process)) ward.answered(n, { kind: "acked" });
+  };
+  /** What a process was asked last. */
+  const lastAsked = (process: HandWorker): IsolateRequest =>
+    process.sent.flatMap((message) => ("isolate" in message ? [message.isolate] : [])).at(-1)!;
+
+  it("waits while four others are busy, until the process of one of them ends", async () => {
+    await fillProcesses();
+    ask(FIVE[4]!);
+    await time.advance(30_000);
+    expect([processes.length, processes.map(({ stopped }) => stopped)]).toEqual([
+      4,
+      [false, false, false, false],
+    ]);
     await end(processes[0]);
     await time.advance(1_000);
+    expect(processes).toHaveLength(5);
+    await serve();
+    expect(lastAsked(processes[4]!).agent).toEqual(FIVE[4]);
+  });
+
+  it("takes the process of the idle one that has it for longest, and leaves it some time", async () => {
+    await fillProcesses();
+    answerAll();
+    ask(FIVE[4]!);
+    await time.advance(5_000);
+    expect(processes).toHaveLength(4);
+    ask(FIVE[0]!);
+    await time.advance(10_000);
+    expect(lastAsked(processes[1]!).ask).toEqual({ kind: "yield" });
+    ward.answered(lastAsked(processes[1]!).n, { kind: "drained", sockets: [] });
+    expect([processes.length, processes[1]!.stopped]).toEqual([5, true]);
+    await serve();
+    expect(lastAsked(processes[4]!).agent).toEqual(FIVE[4]);
+    // Nothing more is taken.
+    await time.advance(20_000);
+    expect(processes.map(({ stopped }) => stopped)).toEqual([false, true, false, false, false]);
+  });
+
+  it("takes another's process where the first one's agent does something by itself", async () => {
+    await fillProcesses();
+    answerAll();
+    ask(FIVE[4]!);
+    await time.advance(11_000);
+    const { n, ask: asked } = lastAsked(processes[0]!);
+    expect(asked).toEqual({ kind: "yield" });
+    ask(FIVE[0]!);
+    expect(lastAsked(processes[0]!).n).toBe(n);
+    ward.answered(n, { kind: "busy" });
+    expect(lastAsked(processes[0]!).ask).toEqual({ kind: "call", data: "" });
+    await time.advance(1_000);
+    expect(lastAsked(processes[1]!).ask).toEqual({ kind: "yield" });
+  });
+
+  it("whose process was taken has its sockets and what waited in the next one", async () => {
+    const socket: SocketInfo = { gateway: "g", sid: "1", id: "c", url: "/", headers: [] };
+    await fillProcesses([socket]);
+    answerAll();
+    ask(FIVE[4]!);
+    await time.advance(11_000);
+    ask(FIVE[0]!);
+    ward.answered(lastAsked(processes[0]!).n, { kind: "drained", sockets: [socket] });
+    await serve();
+    expect(lastAsked(processes[4]!).agent).toEqual(FIVE[4]);
+    // Found by a census meanwhile.
+    ask(FIVE[0]!, 0, { kind: "sockets", sockets: [{ ...socket, sid: "2" }] });
+    await time.advance(1_000);
+    ward.answered(lastAsked(processes[1]!).n, { kind: "drained", sockets: [] });
+    await serve();
+    const asks = processes[5]!.sent.flatMap((message) =>
+      "isolate" in message ? [message.isolate] : [],
+    );
+    expect(asks.map(({ agent }) => agent)).toEqual([FIVE[0], FIVE[0]]);
+    expect(asks.map(({ ask: { kind } }) => kind)).toEqual(["sockets", "call"]);
+    expect(asks[0]!.ask).toEqual({ kind: "sockets", sockets: [socket, { ...socket, sid: "2" }] });
+  });
+
+  it("is drained while its process is being taken, and starts no process for its sockets", async () => {
+    await fillProcesses();
+    answerAll();
+    ask(FIVE[4]!);
+    await time.advance(11_000);
+    replies.length = 0;
+    ask(FIVE[0]!, 0, { kind: "drain" });
+    ward.answered(lastAsked(processes[0]!).n, { kind: "drained", sockets: [] });
+    expect(replies).toEqual([{ kind: "drained", sockets: [] }]);
+    await serve();
+    answerAll();
+    const socket: SocketInfo = { gateway: "g", sid: "1", id: "c", url: "/", headers: [] };
+    ask(FIVE[0]!, 0, { kind: "sockets", sockets: [socket] });
+    await time.advance(12_000);
     expect(processes).toHaveLength(5);
   });
 
@@ -346,9 +446,14 @@ describe("an agent that holds its worker's thread, each time for less than its l
     const agents = Array.from({ length: 4 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
     for (const agent of agents) ward.ended(0, endingOf(agent));
     ward.join(0, owner);
+    for (const agent of agents) {
+      ask(agent);
+      await serve();
+    }
     await hold(6_000);
     expect(ward.agents).toEqual(agents);
-    ward.left(0, agents[0]!);
+    // The first one is idle now.
+    ward.answered(1, { kind: "acked" });
     await hold(6_000);
     expect(ward.agents).toContainEqual(BAD);
   });

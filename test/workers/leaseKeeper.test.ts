@@ -2,7 +2,8 @@
  * The leases of workers whose control process keeps them: a keeper on a broker in memory, asked
  * over the workers' own port, under virtual time.
  */
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
@@ -92,6 +93,21 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.0")).toBe(undefined);
     expect(await settled(worker.leases.renew(lease!))).toEqual({ _tag: "Lost" });
   });
+
+  it.each(["parse", "stringify"] as const)(
+    "are not asked for by a worker whose code has replaced JSON.%s",
+    async (name) => {
+      const worker = new Worker();
+      const lease = await worker.claim("shard.0", "a");
+      const asks = vi.spyOn(worker.customer, "ask");
+      const replaced = vi.spyOn(JSON, name).mockImplementation(() => "{}");
+      const renewed = worker.leases.renew(lease!).catch((error: unknown) => error);
+      await time.advance(TTL_MS);
+      replaced.mockRestore();
+      expect([asks.mock.calls, await renewed]).toEqual([[], expect.any(BrokerUnavailable)]);
+      expect(await settled(worker.leases.renew(lease!))).toEqual({ _tag: "Renewed" });
+    },
+  );
 
   it("are each claimed by the successor in one step: no other process sees a free shard", async () => {
     const first = new Worker();

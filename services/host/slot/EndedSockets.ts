@@ -15,10 +15,10 @@
  * Owned by `AgentSlot`.
  */
 import { AgentAborted } from "../../../core/errors/errors.ts";
-import { socketKey } from "../../../core/runtime/AgentSockets.ts";
 import type { CallAnswer } from "../../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../../core/collections/sparse.ts";
 import type { Call } from "../../../schemas/bus/Call.ts";
+import { socketKey } from "../../../schemas/bus/GatewayMessage.ts";
 
 /** A gateway repeats a call for two minutes, and waits at most one minute for an answer. */
 const KEPT_MS = 90_000;

@@ -3,10 +3,9 @@
  * itself (`AgentSockets`); otherwise they are hibernated: kept here for its next activation. Owned
  * by `AgentSlot`.
  */
-import type { SocketInfo } from "../../../schemas/bus/GatewayMessage.ts";
+import { socketKey, type SocketInfo } from "../../../schemas/bus/GatewayMessage.ts";
 import { SparseMap } from "../../../core/collections/sparse.ts";
 import type { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
-import { socketKey } from "../../../core/runtime/AgentSockets.ts";
 
 export class SlotSockets {
   private readonly hibernated = new SparseMap<string, SocketInfo>();

@@ -22,7 +22,8 @@ import {
 import { subscribe } from "./subscribe.ts";
 
 export type PublishOutcome =
-  | { readonly _tag: "Stored"; readonly seq: Sequence }
+  /** `duplicate`: a message with the same id was stored before, and `seq` is its sequence. */
+  | { readonly _tag: "Stored"; readonly seq: Sequence; readonly duplicate?: boolean }
   /** The stream refused the message; `code` is the server's `err_code`. Nothing was stored. */
   | { readonly _tag: "Refused"; readonly code: number; readonly message: string }
   /** Certainly not stored: not connected, or nothing serves the subject (no leader, no stream). */
@@ -173,6 +174,7 @@ class AckWaiter implements Waiter {
 
 interface Ack {
   readonly seq?: number;
+  readonly duplicate?: boolean;
   readonly error?: {
     readonly code: number;
     readonly err_code?: number;
@@ -185,7 +187,11 @@ function readAck(message: Msg): PublishOutcome {
     return { _tag: "NotSent", message: "no stream serves the subject now" };
   const ack = JSON.parse(message.string()) as Ack;
   return ack.error === undefined
-    ? { _tag: "Stored", seq: ack.seq as Sequence }
+    ? {
+        _tag: "Stored",
+        seq: ack.seq as Sequence,
+        ...(ack.duplicate === true && { duplicate: true }),
+      }
     : {
         _tag: "Refused",
         code: ack.error.err_code ?? ack.error.code,

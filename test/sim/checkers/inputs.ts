@@ -112,10 +112,12 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   // A workflow's drives and steps have limits of their own.
   for (const { id, events } of run.agents.filter((agent) => agent.id.class !== "Errand"))
     for (const { seq, head } of events)
-      for (const { cause, dead, error } of head.turns) {
+      for (const { cause, dead, error, begun } of head.turns) {
         // A durable call that has failed is no dead letter.
         const isOver = dead === true || (isDurableCall(cause) && error !== undefined);
-        if ((cause.attempt ?? 1) > attemptsOf(cause.id, id.class) + (isOver ? 2 : 1))
+        // A job that is over is begun once more, for `onError` (`runJob`, rule 6).
+        const more = isOver ? 3 : begun === true ? 2 : 1;
+        if ((cause.attempt ?? 1) > attemptsOf(cause.id, id.class) + more)
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
       }
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
