@@ -97,8 +97,8 @@ export class Retention {
   private readonly forgotten = new Set<string>();
 
   constructor(private readonly services: RetentionServices) {
-    const { leases, log, id } = services;
-    this.ownLease = new OwnLease({ leases, log, key: RETENTION_KEY, value: id });
+    const { leases, log, time, id } = services;
+    this.ownLease = new OwnLease({ leases, log, time, key: RETENTION_KEY, value: id });
     services.metrics.leads(() => (this.ownLease.isHeld ? 1 : 0));
     services.metrics.untrimmed(() => this.failedLast);
     services.metrics.lastWalk(() => this.lastWalkMs / 1000);

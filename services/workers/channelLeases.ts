@@ -92,4 +92,4 @@ export function channelLeases(
 }
 
 const GONE = "the control process has ended";
-const SILENT = "the control process does not answer";
+const SILENT = "not stored in time: the broker stores nothing, or the control process is frozen";
