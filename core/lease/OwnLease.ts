@@ -14,7 +14,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { Lease, LeasesShape } from "./Leases.ts";
 
 interface OwnLeaseOptions {
-  readonly leases: Pick<LeasesShape, "claim" | "renew" | "release">;
+  readonly leases: Pick<LeasesShape, "claim" | "renew" | "release" | "ttlMs">;
   readonly log: Pick<LogShape, "warn">;
   readonly time: Pick<TimeShape, "monotonicMs">;
   readonly key: string;
@@ -25,9 +25,9 @@ interface OwnLeaseOptions {
 
 /** The broker does not store a lease. */
 export interface LeaseFailure {
-  /** Since the first failed renewal. */
+  /** Since the last renewal that was stored. */
   readonly forMs: number;
-  /** The error of the last one. */
+  /** The error of the last attempt. */
   readonly why: string;
 }
 
@@ -35,9 +35,13 @@ export class OwnLease {
   private lease: Lease | undefined;
   private renewal: Promise<void> | undefined;
   private released = false;
-  private failed: { readonly sinceMs: number; readonly why: string } | undefined;
+  /** When the last renewal that was stored began, by the monotonic clock. */
+  private renewedMs: number;
+  private why = "no answer yet";
 
-  constructor(private readonly options: OwnLeaseOptions) {}
+  constructor(private readonly options: OwnLeaseOptions) {
+    this.renewedMs = options.time.monotonicMs();
+  }
 
   get key(): string {
     return this.options.key;
@@ -48,11 +52,11 @@ export class OwnLease {
     return this.lease !== undefined;
   }
 
-  /** Undefined if the last renewal did not fail. */
+  /** Undefined while renewals are stored within the TTL. An attempt may take several of them. */
   get failure(): LeaseFailure | undefined {
-    if (this.failed === undefined) return undefined;
-    const { sinceMs, why } = this.failed;
-    return { forMs: this.options.time.monotonicMs() - sinceMs, why };
+    const { leases, time } = this.options;
+    const forMs = time.monotonicMs() - this.renewedMs;
+    return forMs > leases.ttlMs ? { forMs, why: this.why } : undefined;
   }
 
   /** Renews the lease, or claims it when there is none. Never rejects: a failure is logged. */
@@ -74,9 +78,9 @@ export class OwnLease {
     const startMs = time.monotonicMs();
     try {
       await this.renewOrClaim();
-      this.failed = undefined;
+      this.renewedMs = startMs;
     } catch (error) {
-      this.failed = { sinceMs: this.failed?.sinceMs ?? startMs, why: messageOf(error) };
+      this.why = messageOf(error);
       log.warn("a process's own lease could not be renewed", { key, error: String(error) });
     }
   }

@@ -92,4 +92,4 @@ export function channelLeases(
 }
 
 const GONE = "the control process has ended";
-const SILENT = "not stored in time: the broker stores nothing, or the control process is frozen";
+const SILENT = "no answer in time: the broker stores nothing, or the control process is frozen";
