@@ -61,11 +61,23 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
       try {
         const query = { last_by_subj: nats.subjects.journal(id) };
         const found = await nats.reader.byLeader(streamOf(nats, id), query);
-        if (found === undefined) return undefined;
-        return await toEvent(blobs, found).catch((error: unknown) => {
-          if (error instanceof CorruptFrame) return found;
-          throw error;
+        return found && (await toEventIfWhole(blobs, found));
+      } catch (error) {
+        throw portError(error);
+      }
+    },
+    lastOfEach: async (ids) => {
+      try {
+        const reads = nats.subjects.streamsOf("journal").map((stream) => {
+          const here = ids.filter((id) => streamOf(nats, id) === stream);
+          return nats.reader.lastOfEach(
+            stream,
+            here.map((id) => nats.subjects.journal(id)),
+          );
         });
+        const found = new Map((await Promise.all(reads)).flatMap((read) => [...read]));
+        const lasts = ids.map((id) => found.get(nats.subjects.journal(id)));
+        return await Promise.all(lasts.map((last) => last && toEventIfWhole(blobs, last)));
       } catch (error) {
         throw portError(error);
       }
@@ -305,6 +317,13 @@ const toEvent = async (blobs: BlobsShape, found: StoredMessage): Promise<StoredE
   storedMs: found.storedMs,
   data: await resolveClaimCheck(blobs, found.data),
 });
+
+/** An event whose bytes are lost stays as it was found. */
+const toEventIfWhole = (blobs: BlobsShape, found: StoredMessage): Promise<StoredEvent> =>
+  toEvent(blobs, found).catch((error: unknown) => {
+    if (error instanceof CorruptFrame) return found;
+    throw error;
+  });
 
 const portError = (error: unknown): unknown =>
   error instanceof CorruptFrame ? error : unavailable(error);
