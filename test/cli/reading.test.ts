@@ -4,7 +4,6 @@ import { beforeAll, describe, expect, it } from "vitest";
 import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
 import { identityOf } from "../../services/lock/ProcessIdentity.ts";
-import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
