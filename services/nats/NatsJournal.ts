@@ -75,7 +75,7 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
             here.map((id) => nats.subjects.journal(id)),
           );
         });
-        const found = new Map((await Promise.all(reads)).flatMap((read) => [...read]));
+        const found = new Map((await Promise.all(reads)).flatMap((each) => [...each]));
         const lasts = ids.map((id) => found.get(nats.subjects.journal(id)));
         return await Promise.all(lasts.map((last) => last && toEventIfWhole(blobs, last)));
       } catch (error) {
