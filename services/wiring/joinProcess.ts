@@ -80,7 +80,8 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       settings.leases === undefined
         ? ports
         : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
-    if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
+    if (own !== undefined && folder !== undefined)
+      yield* Effect.provide(lookThrough({ own, images: folder }), context);
     const traced = traceProcess(context, otel);
     const joined = { broker, queries, stalls, traceCalls: traced.calls };
     return yield* Effect.provide(serveRoles(settings, joined), traced.context);
