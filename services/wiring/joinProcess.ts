@@ -207,7 +207,7 @@ function longestUnstored(
   { waitingEvents }: Pick<NatsShape, "waitingEvents">,
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
-  const nowMs = performance.now();
+  const nowMs = machineTime.monotonicMs();
   const all = Array.from(waitingEvents, ({ stream, sinceMs, why }) => ({
     what: `an event of ${stream}`,
     forMs: nowMs - sinceMs,

@@ -25,7 +25,7 @@ export interface Unstored {
   /** E.g. "this process's lease". */
   readonly what: string;
   readonly forMs: number;
-  /** Of the last attempt. */
+  /** The reason of the last attempt. */
   readonly why: string;
 }
 

@@ -17,7 +17,7 @@ export interface WaitingEvent {
   readonly stream: string;
   /** By `performance.now()`. */
   readonly sinceMs: number;
-  /** Of the last attempt. */
+  /** The reason of the last attempt. */
   why: string;
 }
 
