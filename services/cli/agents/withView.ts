@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { View, ViewNotSaved, VIEW_RESIDENT_BYTES } from "../../../core/query/View.ts";
 import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
-import { makeFolder } from "../../node/makeFolder.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";

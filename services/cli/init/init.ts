@@ -8,7 +8,7 @@ import { Option, type Command } from "commander";
 import { projectFiles, type ProjectChoices } from "./projectFiles.ts";
 import { STARTER_NAMES, STARTERS, type Starter, type StarterName } from "./starters.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { makeFolder } from "../../node/makeFolder.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import { packageManifest } from "../../ownPackage/packageManifest.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";

@@ -15,7 +15,7 @@ import {
 } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { handlesMail } from "../../module/mailModule.ts";
-import { makeFolder } from "../../node/makeFolder.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import { reseedPlatform } from "../../platform/bindPlatform.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";

@@ -1,7 +1,8 @@
 /**
  * Creates a folder whose path a person has typed, with all above it. Node's own recursive `mkdir`
  * never returns where the system reports a missing folder although the one above exists, as in
- * `/proc` (seen on Node 20.20), and reports a file system that can't be written as a missing folder.
+ * `/proc` (seen on Node 20.20). It also reports a file system that can't be written as a missing
+ * folder.
  */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";

@@ -2,8 +2,8 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { makeFolder } from "../../services/node/makeFolder.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
+import { makeFolder } from "../../../services/cli/terminal/makeFolder.ts";
+import { tempFolder } from "../../kit/tempFolder.ts";
 
 test("a folder is created with all above it, and one that exists stays as it is", () => {
   const folder = tempFolder("made");
