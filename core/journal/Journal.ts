@@ -59,6 +59,13 @@ export interface JournalShape {
    * returned for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
+  /**
+   * As `last`, for several agents, in their order. An event that was stored a moment ago may be
+   * left out.
+   */
+  readonly lastOfEach: (
+    ids: ReadonlyArray<AgentId>,
+  ) => Promise<ReadonlyArray<StoredEvent | undefined>>;
   /** The oldest event that there is, or undefined for an agent that has none. Rejects as `last`. */
   readonly first: (id: AgentId) => Promise<StoredEvent | undefined>;
   /**

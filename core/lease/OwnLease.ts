@@ -8,24 +8,40 @@
  * 3. After `release` nothing is claimed. A claim that is already on its way is released when its
  *    ack arrives.
  */
+import { messageOf } from "../errors/thrown.ts";
 import type { LogShape } from "../telemetry/Log.ts";
+import type { TimeShape } from "../time/Time.ts";
 import type { Lease, LeasesShape } from "./Leases.ts";
 
 interface OwnLeaseOptions {
-  readonly leases: Pick<LeasesShape, "claim" | "renew" | "release">;
+  readonly leases: Pick<LeasesShape, "claim" | "renew" | "release" | "ttlMs">;
   readonly log: Pick<LogShape, "warn">;
+  readonly time: Pick<TimeShape, "monotonicMs">;
   readonly key: string;
   readonly value: string;
   /** Called after every claim, the first included; not after a renewal. */
   readonly onClaimed?: () => void;
 }
 
+/** The broker does not store a lease. */
+export interface LeaseFailure {
+  /** Since the last renewal that was stored. */
+  readonly forMs: number;
+  /** The error of the last attempt. */
+  readonly why: string;
+}
+
 export class OwnLease {
   private lease: Lease | undefined;
   private renewal: Promise<void> | undefined;
   private released = false;
+  /** When the last renewal that was stored began, by the monotonic clock. */
+  private renewedMs: number;
+  private why = "no answer yet";
 
-  constructor(private readonly options: OwnLeaseOptions) {}
+  constructor(private readonly options: OwnLeaseOptions) {
+    this.renewedMs = options.time.monotonicMs();
+  }
 
   get key(): string {
     return this.options.key;
@@ -34,6 +50,13 @@ export class OwnLease {
   /** Whether the lease was held at the last renewal. */
   get isHeld(): boolean {
     return this.lease !== undefined;
+  }
+
+  /** Undefined while renewals are stored within the TTL. An attempt may take several of them. */
+  get failure(): LeaseFailure | undefined {
+    const { leases, time } = this.options;
+    const forMs = time.monotonicMs() - this.renewedMs;
+    return forMs > leases.ttlMs ? { forMs, why: this.why } : undefined;
   }
 
   /** Renews the lease, or claims it when there is none. Never rejects: a failure is logged. */
@@ -51,19 +74,27 @@ export class OwnLease {
   }
 
   private async renewOnce(): Promise<void> {
-    const { leases, key, value, log, onClaimed } = this.options;
+    const { key, log, time } = this.options;
+    const startMs = time.monotonicMs();
     try {
-      if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;
-      // Rule 2.
-      this.lease = undefined;
-      if (this.released) return;
-      const claim = await leases.claim(key, value);
-      if (claim._tag !== "Claimed") return;
-      this.lease = claim.lease;
-      if (this.released) await this.release();
-      else onClaimed?.();
+      await this.renewOrClaim();
+      this.renewedMs = startMs;
     } catch (error) {
+      this.why = messageOf(error);
       log.warn("a process's own lease could not be renewed", { key, error: String(error) });
     }
+  }
+
+  private async renewOrClaim(): Promise<void> {
+    const { leases, key, value, onClaimed } = this.options;
+    if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;
+    // Rule 2.
+    this.lease = undefined;
+    if (this.released) return;
+    const claim = await leases.claim(key, value);
+    if (claim._tag !== "Claimed") return;
+    this.lease = claim.lease;
+    if (this.released) await this.release();
+    else onClaimed?.();
   }
 }

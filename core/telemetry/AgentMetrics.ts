@@ -64,6 +64,8 @@ export interface AgentMetrics {
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
   /** The hosts' leases, as a gateway or a host knows them. */
   readonly shardsWithoutHost: (shards: () => number) => void;
+  /** For how long something has waited to be stored by the broker; 0: nothing waits. */
+  readonly unstored: (seconds: () => number) => void;
   /** Delivery records that this process could not store. */
   readonly deliveryRecordsDropped: (records: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
@@ -131,6 +133,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom(
         "agents_shards_without_host",
         "Shards that no host owns: their webhooks are stored and their callers wait",
+        read,
+      ),
+    unstored: (read) =>
+      metrics.gaugeFrom(
+        "agents_unstored_seconds",
+        "For how long the broker has not stored an event or this process's lease; 0: nothing waits",
         read,
       ),
     deliveryRecordsDropped: (read) =>

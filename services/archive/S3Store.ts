@@ -127,7 +127,7 @@ function faultOf(error: unknown, bucket: string): string {
     readonly $response?: { readonly headers?: Readonly<Record<string, string>> };
   };
   const status = $metadata?.httpStatusCode;
-  const said = `${code}${status === undefined ? "" : ` (${status})`}: ${(error as Error).message}`;
+  const said = `${code}${status === undefined ? "" : ` (${status})`}: ${(error as Error).message.replace(/\.$/, "")}`;
   const remedy = REMEDIES.find(({ codes }) => codes.includes(code))?.remedy;
   if (remedy !== undefined) return `${said}. ${remedy(bucket)}`;
   const region = $response?.headers?.["x-amz-bucket-region"];

@@ -1,6 +1,7 @@
 /**
  * Lets one process of an installation erase from its archive at a time, by a lease at the broker:
- * `alone` of a `SegmentArchive`.
+ * `alone` of a `SegmentArchive`. The lease is renewed meanwhile, because a slow bucket takes longer
+ * for one request than a lease lasts.
  *
  * A process that was frozen for longer than its lease lasts notices this before it writes
  * (`still`). It does not notice a freeze between this check and the write itself.
@@ -9,6 +10,7 @@ import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { Alone } from "./SegmentArchive.ts";
+import { interval } from "../../core/time/interval.ts";
 import { sleep } from "../../core/time/sleep.ts";
 
 const KEY = "archive";
@@ -21,7 +23,7 @@ const WAIT_MS_MAX = 120_000;
  * The returned function rejects with `ArchiveUnavailable` when another process erases for too long.
  */
 export function eraseAlone(
-  leases: Pick<LeasesShape, "claim" | "renew" | "release">,
+  leases: Pick<LeasesShape, "claim" | "renew" | "release" | "ttlMs">,
   time: Pick<TimeShape, "after" | "monotonicMs" | "id">,
 ): Alone {
   const value = time.id();
@@ -38,6 +40,10 @@ export function eraseAlone(
         continue;
       }
       const { lease } = claimed;
+      // A renewal that fails is noticed by `still`.
+      const endRenewals = interval(time, leases.ttlMs / 3, async () => {
+        await leases.renew(lease).catch(() => undefined);
+      });
       try {
         return await use(async () => {
           if ((await leases.renew(lease))._tag === "Lost")
@@ -46,6 +52,7 @@ export function eraseAlone(
             });
         });
       } finally {
+        endRenewals();
         await leases.release(lease);
       }
     }

@@ -19,6 +19,7 @@ import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
+import type { LeaseFailure } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import { answerApproval, APPROVAL_BODY_BYTES_MAX, isApprovalLink } from "./ApprovalEndpoint.ts";
@@ -80,12 +81,13 @@ export class Gateway {
     );
   }
 
-  get connected(): boolean {
-    return this.services.bus.connected() && this.services.sockets.isHeld;
-  }
-
   get sockets(): SocketTable {
     return this.services.sockets.table;
+  }
+
+  /** Undefined while the broker stores this gateway's lease. */
+  get leaseFailure(): LeaseFailure | undefined {
+    return this.services.sockets.leaseFailure;
   }
 
   /** Number of shards that have no owner now. */

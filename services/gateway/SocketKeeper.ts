@@ -13,7 +13,7 @@ import type { CallClient } from "../../core/call/CallClient.ts";
 import { Leases, type LeaseChange } from "../../core/lease/Leases.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { Time } from "../../core/time/Time.ts";
-import { OwnLease } from "../../core/lease/OwnLease.ts";
+import { OwnLease, type LeaseFailure } from "../../core/lease/OwnLease.ts";
 import type { SocketHolder } from "../../core/socket/PendingSocket.ts";
 import type { Connected, StubSockets, UpgradeCall } from "../../core/namespace/stubTarget.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
@@ -34,10 +34,11 @@ export class SocketKeeper implements StubSockets {
 
   constructor(private readonly services: SocketServices) {
     this.table = new SocketTable(services);
-    const { config, leases, log } = services;
+    const { config, leases, log, time } = services;
     this.ownLease = new OwnLease({
       leases,
       log,
+      time,
       key: `gateway.${config.gatewayId}`,
       value: config.gatewayId,
       // Rule 1. Hosts that started without the lease have not asked for these sockets. Not awaited,
@@ -46,9 +47,9 @@ export class SocketKeeper implements StubSockets {
     });
   }
 
-  /** Whether the lease was held at its last renewal. */
-  get isHeld(): boolean {
-    return this.ownLease.isHeld;
+  /** Undefined while the broker stores the lease. */
+  get leaseFailure(): LeaseFailure | undefined {
+    return this.ownLease.failure;
   }
 
   /** Resolves when hosts can reach its sockets. Further calls return the same promise. */

@@ -22,7 +22,7 @@ import type { ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
 import { Outage } from "../../core/lease/Outage.ts";
-import { OwnLease } from "../../core/lease/OwnLease.ts";
+import { OwnLease, type LeaseFailure } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
@@ -75,7 +75,7 @@ export class Host {
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { hostId } = config;
     this.outage = new Outage({ host: hostId, log, time });
-    this.ownLease = new OwnLease({ leases, log, key: `host.${hostId}`, value: hostId });
+    this.ownLease = new OwnLease({ leases, log, time, key: `host.${hostId}`, value: hostId });
   }
 
   /** Runs until the scope closes, then hands every shard over within the drain timeout. */
@@ -103,6 +103,11 @@ export class Host {
   /** True when the host holds its own lease and every shard has an owner. */
   get ready(): boolean {
     return this.ownLease.isHeld && this.shardsUnowned === 0;
+  }
+
+  /** Undefined while the broker stores this host's own lease. */
+  get leaseFailure(): LeaseFailure | undefined {
+    return this.ownLease.failure;
   }
 
   /** Number of shards without an owner, as far as this host knows. */

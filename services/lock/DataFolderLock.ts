@@ -6,6 +6,9 @@ import { join } from "node:path";
 import * as Data from "effect/Data";
 import { takeLock, type FileLock } from "./FileLock.ts";
 
+/** Lies in the folder. */
+export const LOCK_FILE = "lock.json";
+
 /** Another process that is alive holds this folder. */
 export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
   readonly folder: string;
@@ -25,7 +28,7 @@ export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
 
 /** Locks `folder`, which must exist. Rejects with `DataFolderInUse`. */
 export async function lockDataFolder(folder: string): Promise<FileLock> {
-  const lockFile = join(folder, "lock.json");
+  const lockFile = join(folder, LOCK_FILE);
   const taken = await takeLock(lockFile);
   if (taken._tag === "Taken") return taken.lock;
   throw new DataFolderInUse({ folder, pid: taken.pid, lockFile });

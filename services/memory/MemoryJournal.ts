@@ -33,6 +33,10 @@ export function makeMemoryJournal(connection: MemoryConnection): JournalShape {
       await connection.operation("last", addressKey(id));
       return journal.last(id);
     },
+    lastOfEach: async (ids) => {
+      await connection.operation("last", ids.map(addressKey).join());
+      return ids.map((id) => journal.last(id));
+    },
     first: async (id) => {
       await connection.operation("first", addressKey(id));
       return journal.first(id);

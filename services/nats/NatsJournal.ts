@@ -40,7 +40,7 @@ import {
   resolveClaimCheck,
 } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
-import { Nats, type NatsShape } from "./client/Nats.ts";
+import { Nats, type NatsShape, type WaitingEvent } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
@@ -53,17 +53,31 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
     append: (id, data, options) =>
       data.length <= nats.messageBytesMax
         ? append(nats, blobs, id, data, options)
-        : appendLarge(nats, blobs, id, data, options),
+        : whileWaiting(nats, id, (event) =>
+            appendLarge(nats, blobs, id, data, { ...options, event }),
+          ),
     read: (id, range) => read(nats, blobs, id, range),
     last: async (id) => {
       try {
         const query = { last_by_subj: nats.subjects.journal(id) };
         const found = await nats.reader.byLeader(streamOf(nats, id), query);
-        if (found === undefined) return undefined;
-        return await toEvent(blobs, found).catch((error: unknown) => {
-          if (error instanceof CorruptFrame) return found;
-          throw error;
+        return found && (await toEventIfWhole(blobs, found));
+      } catch (error) {
+        throw portError(error);
+      }
+    },
+    lastOfEach: async (ids) => {
+      try {
+        const reads = nats.subjects.streamsOf("journal").map((stream) => {
+          const here = ids.filter((id) => streamOf(nats, id) === stream);
+          return nats.reader.lastOfEach(
+            stream,
+            here.map((id) => nats.subjects.journal(id)),
+          );
         });
+        const found = new Map((await Promise.all(reads)).flatMap((each) => [...each]));
+        const lasts = ids.map((id) => found.get(nats.subjects.journal(id)));
+        return await Promise.all(lasts.map((last) => last && toEventIfWhole(blobs, last)));
       } catch (error) {
         throw portError(error);
       }
@@ -107,7 +121,9 @@ function append(
   return tryAppend(nats, id, data, options).then((outcome) =>
     outcome._tag === "Stored"
       ? outcome
-      : appendAgain(nats, blobs, id, data, { ...options, first: outcome }),
+      : whileWaiting(nats, id, (event) =>
+          appendAgain(nats, blobs, id, data, { ...options, first: outcome, event }),
+        ),
   );
 }
 
@@ -121,6 +137,24 @@ function tryAppend(
   return publisher.publishAfter(expectedSeq, nats.subjects.journal(id), data, signal);
 }
 
+type NotStored = Exclude<PublishOutcome, { _tag: "Stored" }>;
+
+/** While `store` runs, the event is one of `waitingEvents`. */
+async function whileWaiting<A>(
+  nats: NatsShape,
+  id: AgentId,
+  store: (event: WaitingEvent) => Promise<A>,
+): Promise<A> {
+  const { waitingEvents } = nats;
+  const event = { stream: streamOf(nats, id), sinceMs: performance.now(), why: "not tried" };
+  waitingEvents.add(event);
+  try {
+    return await store(event);
+  } finally {
+    waitingEvents.delete(event);
+  }
+}
+
 /**
  * Continues after `first`, which was not acked as stored, until the outcome is known or `signal`
  * fires.
@@ -130,19 +164,20 @@ async function appendAgain(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  { first, ...options }: AppendOptions & { readonly first: Exclude<PublishOutcome, { _tag: "Stored" }> }, // prettier-ignore
+  { first, event, ...options }: AppendOptions & { readonly first: NotStored; readonly event: WaitingEvent }, // prettier-ignore
 ): Promise<AppendResult> {
   const { expectedSeq, signal } = options;
   let last = first;
   for (let attempt = 0; ; attempt++) {
-    if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, options);
+    event.why = last.message;
+    if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, { ...options, event });
     if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
     // One refusal may be the end of an election; a lost connection has a line of its own.
     if (attempt > 0 && nats.connection.connected())
       nats.connection.log("warn", "an event could not be stored; its turn waits", {
-        stream: streamOf(nats, id),
+        stream: event.stream,
         why: last.message,
       });
     await retryPause(nats.connection, attempt, signal);
@@ -162,7 +197,7 @@ async function settle(
   id: AgentId,
   data: Uint8Array,
   expectedSeq: Sequence,
-  outcome: Exclude<PublishOutcome, { _tag: "Stored" }>,
+  outcome: NotStored,
 ): Promise<AppendResult | undefined> {
   const wrongLast = outcome._tag === "Refused" && outcome.code === WRONG_LAST_SEQUENCE;
   // Not sent, or refused for another reason (no space, another append in flight): the caller
@@ -236,17 +271,19 @@ async function appendLarge(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  options: AppendOptions,
+  { event, ...options }: AppendOptions & { readonly event: WaitingEvent },
 ): Promise<AppendResult> {
+  event.why = "its blob is being stored";
   const { check, frame } = newClaimCheck("journal", id, data);
   for (let attempt = 0; ; attempt++) {
     try {
       await blobs.put(check.blob, data);
       break;
     } catch (error) {
+      event.why = messageOf(error);
       const isFinal = error instanceof NotPermitted;
       if (!isFinal) await retryPause(nats.connection, attempt, options.signal);
-      if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: messageOf(error) };
+      if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: event.why };
     }
   }
   const result = await append(nats, blobs, id, frame, options);
@@ -280,6 +317,13 @@ const toEvent = async (blobs: BlobsShape, found: StoredMessage): Promise<StoredE
   storedMs: found.storedMs,
   data: await resolveClaimCheck(blobs, found.data),
 });
+
+/** An event whose bytes are lost stays as it was found. */
+const toEventIfWhole = (blobs: BlobsShape, found: StoredMessage): Promise<StoredEvent> =>
+  toEvent(blobs, found).catch((error: unknown) => {
+    if (error instanceof CorruptFrame) return found;
+    throw error;
+  });
 
 const portError = (error: unknown): unknown =>
   error instanceof CorruptFrame ? error : unavailable(error);

@@ -37,6 +37,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
 const RETENTION_KEY = "retention";
@@ -53,6 +54,8 @@ const LOOKS_AT_ONCE = 16;
 const FORGOTTEN_MAX = 100_000;
 /** Rule 6. The smallest unit of limits; an hour more or less does no harm. */
 const CLOCK_MS_MAX = 24 * 3_600_000;
+/** Less than orchestrators allow. A request to an archive that does not answer takes a minute. */
+const STOP_MS_MAX = 5_000;
 /** The pauses of the rates are gathered to at least this long. */
 const REST_MS_MIN = 50;
 
@@ -97,8 +100,8 @@ export class Retention {
   private readonly forgotten = new Set<string>();
 
   constructor(private readonly services: RetentionServices) {
-    const { leases, log, id } = services;
-    this.ownLease = new OwnLease({ leases, log, key: RETENTION_KEY, value: id });
+    const { leases, log, time, id } = services;
+    this.ownLease = new OwnLease({ leases, log, time, key: RETENTION_KEY, value: id });
     services.metrics.leads(() => (this.ownLease.isHeld ? 1 : 0));
     services.metrics.untrimmed(() => this.failedLast);
     services.metrics.lastWalk(() => this.lastWalkMs / 1000);
@@ -120,7 +123,8 @@ export class Retention {
     this.stopped.abort();
     this.cancelRenewal();
     for (const wake of this.resting) wake();
-    await this.running;
+    // What is left of the walk ends like that of a process that is killed.
+    await settlesWithin(this.services.time, STOP_MS_MAX, this.running);
     await this.ownLease.release();
   }
 

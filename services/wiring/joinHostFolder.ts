@@ -3,12 +3,13 @@
  * queries. Both are caches. `joinProcess` claims one for each host that it starts.
  */
 import { chmodSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import * as Effect from "effect/Effect";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { Time } from "../../core/time/Time.ts";
+import { clearUnused } from "../lock/clearUnused.ts";
 import { DataFolderInUse, lockDataFolder } from "../lock/DataFolderLock.ts";
 import type { FileLock } from "../lock/FileLock.ts";
 import { machineTime } from "../node/MachineTime.ts";
@@ -40,8 +41,11 @@ export const serveQueries = (
     ({ stop }) => Effect.promise(stop),
   );
 
-/** Removes files of agents that were erased while this host was away, in the background. */
-export const lookThrough = (folder: string) =>
+/**
+ * In the background: removes files of agents that were erased while this host was away, and empties
+ * folders beside this host's (`own`) that are not used any more.
+ */
+export const lookThrough = ({ own, images }: { readonly own: string; readonly images: string }) =>
   Effect.gen(function* () {
     const ports = {
       journal: yield* Journal,
@@ -54,7 +58,11 @@ export const lookThrough = (folder: string) =>
       (controller) => Effect.sync(() => controller.abort()),
     );
     const startMs = ports.time.nowMs();
-    void forgetErased(ports, cachedAgents(folder, startMs), stopped.signal);
+    void forgetErased(ports, cachedAgents(images, startMs), stopped.signal);
+    yield* Effect.acquireRelease(
+      Effect.sync(() => clearUnused(dirname(own), ports)),
+      (end) => Effect.sync(end),
+    );
   });
 
 /** Claims a folder for this host's local images: two hosts never share one. */

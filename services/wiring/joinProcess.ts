@@ -15,6 +15,7 @@ import { Databases } from "../../core/database/Databases.ts";
 import { processTargets } from "../../core/runtime/ProcessTargets.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import type { LeaseFailure } from "../../core/lease/OwnLease.ts";
 import type { StubCalls } from "../../core/namespace/stubTarget.ts";
 import { agentMetrics, type AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -25,7 +26,7 @@ import { LateSockets, ownSockets } from "../gateway/SocketKeeper.ts";
 import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { describeDurability } from "../nats/setup/durability.ts";
-import { Nats } from "../nats/client/Nats.ts";
+import { Nats, type NatsShape } from "../nats/client/Nats.ts";
 import { callDepth, callingAgent } from "../node/AsyncAmbient.ts";
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
@@ -45,7 +46,7 @@ import type { OpenBroker, RunningProcess } from "./Joins.ts";
 import type { ProcessSettings, Role } from "./ProcessSettings.ts";
 import { openBroker } from "./joinBroker.ts";
 import { openScoped } from "./openScoped.ts";
-import { readinessOf } from "./readiness.ts";
+import { readinessOf, type Unstored } from "./readiness.ts";
 import { codeOf } from "./codeOf.ts";
 import { hostFolder, lookThrough, serveQueries } from "./joinHostFolder.ts";
 import { portsLayer, type StallSink } from "./joinPorts.ts";
@@ -79,7 +80,8 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       settings.leases === undefined
         ? ports
         : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
-    if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
+    if (own !== undefined && folder !== undefined)
+      yield* Effect.provide(lookThrough({ own, images: folder }), context);
     const traced = traceProcess(context, otel);
     const joined = { broker, queries, stalls, traceCalls: traced.calls };
     return yield* Effect.provide(serveRoles(settings, joined), traced.context);
@@ -168,7 +170,11 @@ const serveRoles = (
         });
     if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
     const seesShards = host ?? gateway?.gateway;
-    if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
+    const unstored = () => longestUnstored(nats, seesShards?.leaseFailure);
+    if (seesShards !== undefined) {
+      metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
+      metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
+    }
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
@@ -182,6 +188,7 @@ const serveRoles = (
           connected: bus.connected(),
           host,
           gateway: gateway?.gateway,
+          unstored: unstored(),
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
@@ -194,6 +201,21 @@ const serveRoles = (
       },
     };
   });
+
+/** `lease`: of the process's own lease. */
+function longestUnstored(
+  { waitingEvents }: Pick<NatsShape, "waitingEvents">,
+  lease: LeaseFailure | undefined,
+): Unstored | undefined {
+  const nowMs = machineTime.monotonicMs();
+  const all = Array.from(waitingEvents, ({ stream, sinceMs, why }) => ({
+    what: `an event of ${stream}`,
+    forMs: nowMs - sinceMs,
+    why,
+  }));
+  if (lease !== undefined) all.push({ what: "this process's lease", ...lease });
+  return all.toSorted((a, b) => b.forMs - a.forMs)[0];
+}
 
 /** What a process's host and gateway have in common. */
 interface Shared {

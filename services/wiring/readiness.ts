@@ -4,9 +4,9 @@
  * is dead, every gateway sees shards without a host, and still stores webhooks and keeps sockets.
  * If that made it not ready, all gateways would be removed at once. A gateway therefore waits only
  * until each shard has had a host for the first time, because a new installation starts gateways
- * and hosts together. It stays ready even while no shard has a host: stored webhooks run later,
- * refused ones may never come again. A host, which no load balancer asks, is not ready while any
- * shard is without an owner.
+ * and hosts together. It stays ready even while no shard has a host (stored webhooks run later,
+ * refused ones may never come again), and while the broker stores nothing, which it reports. A
+ * host, which no load balancer asks, is not ready while any shard is without an owner.
  */
 import { UNOWNED_TTLS_MAX } from "../../core/lease/UnownedShards.ts";
 import type { RetentionState } from "../../core/retention/RetentionMetrics.ts";
@@ -20,6 +20,15 @@ interface ShardCounts {
   readonly shardsOverdue: number;
 }
 
+/** A write that the process tries again and again. */
+export interface Unstored {
+  /** E.g. "this process's lease". */
+  readonly what: string;
+  readonly forMs: number;
+  /** The reason of the last attempt. */
+  readonly why: string;
+}
+
 export interface ReadinessFacts {
   /** True while the process is connected to the broker. */
   readonly connected: boolean;
@@ -27,6 +36,8 @@ export interface ReadinessFacts {
   readonly host: (ShardCounts & { readonly ready: boolean }) | undefined;
   /** Undefined: a host alone. */
   readonly gateway: (ShardCounts & { readonly shardsEverOwned: number }) | undefined;
+  /** What the broker has not stored for the longest time. */
+  readonly unstored?: Unstored | undefined;
   readonly shards: number;
   readonly leaseTtlMs: number;
   /** A line for people. */
@@ -45,11 +56,20 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
   return `history: ${counted(failed, "agent")} could not be trimmed and ${failed === 1 ? "keeps" : "keep"} all history; the last: ${reason}`;
 }
 
+/** Undefined for what an election of the broker may explain. */
+const describeUnstored = (unstored: Unstored | undefined, overdueMs: number): string | undefined =>
+  unstored === undefined || unstored.forMs <= overdueMs
+    ? undefined
+    : `the broker has not stored ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s, so its disk may be full: ${unstored.why}`;
+
 export function readinessOf(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;
   if (!connected) return { ready: false, reason: "the broker can't be reached" };
+  const overdueMs = UNOWNED_TTLS_MAX * facts.leaseTtlMs;
   const overdue = (count: number): string =>
-    `${count} of ${shards} shards have had no host for more than ${(UNOWNED_TTLS_MAX * facts.leaseTtlMs) / 1000} s`;
+    `${count} of ${shards} shards have had no host for more than ${overdueMs / 1000} s`;
+  const unstored = describeUnstored(facts.unstored, overdueMs);
+  if (host !== undefined && unstored !== undefined) return { ready: false, reason: unstored };
   if (host !== undefined && !host.ready)
     return {
       ready: false,
@@ -61,6 +81,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
   if (facts.retention?.waiting !== undefined && host === undefined)
     return { ready: false, reason: waitsFor(facts.retention.waiting) };
   const notes = [`durability: ${durability}`];
+  if (unstored !== undefined) notes.push(`storage: ${unstored}`);
   const without = gateway?.shardsUnowned ?? 0;
   if (without > 0)
     notes.push(

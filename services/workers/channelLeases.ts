@@ -103,4 +103,4 @@ function isIntact(): boolean {
 }
 
 const GONE = "the control process has ended";
-const SILENT = "the control process does not answer";
+const SILENT = "no answer in time: the broker stores nothing, or the control process is frozen";

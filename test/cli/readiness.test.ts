@@ -12,6 +12,8 @@ const gatewayAlone: ReadinessFacts = {
   leaseTtlMs: 5_000,
   durability: "weak",
 };
+const UNSTORED =
+  "the broker has not stored this process's lease for 12 s, so its disk may be full: no ack";
 
 describe("a gateway", () => {
   test("is not ready before every shard has had a host", () => {
@@ -39,6 +41,19 @@ describe("a gateway", () => {
     });
   });
 
+  test("stays ready while the broker stores nothing, and reports it", () => {
+    const unstored = { what: "this process's lease", forMs: 12_000, why: "no ack" };
+    expect(readinessOf({ ...gatewayAlone, unstored })).toEqual({
+      ready: true,
+      note: `durability: weak\nstorage: ${UNSTORED}`,
+    });
+    const brief = { ...unstored, forMs: 9_000 };
+    expect(readinessOf({ ...gatewayAlone, unstored: brief })).toEqual({
+      ready: true,
+      note: "durability: weak",
+    });
+  });
+
   test("is not ready while the broker is unreachable", () => {
     expect(readinessOf({ ...gatewayAlone, connected: false })).toEqual({
       ready: false,
@@ -55,6 +70,13 @@ describe("a host", () => {
     expect(readinessOf({ ...hostAlone, host: claiming })).toEqual({ ready: false, reason });
     const host = { ready: true, shardsUnowned: 0, shardsOverdue: 0 };
     expect(readinessOf({ ...hostAlone, host }).ready).toBe(true);
+  });
+
+  test("is not ready while the broker stores nothing, which is why shards have no owner", () => {
+    const host = { ready: false, shardsUnowned: 8, shardsOverdue: 8 };
+    const unstored = { what: "this process's lease", forMs: 12_000, why: "no ack" };
+    const facts = { ...gatewayAlone, gateway: undefined, host, unstored };
+    expect(readinessOf(facts)).toEqual({ ready: false, reason: UNSTORED });
   });
 
   test("reports how many shards have had no owner for longer than a take-over takes", () => {

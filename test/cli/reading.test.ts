@@ -1,11 +1,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { listed } from "../../services/cli/commands/list.ts";
 import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
 import { identityOf } from "../../services/lock/ProcessIdentity.ts";
-import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
@@ -70,23 +68,6 @@ describe("agents list", () => {
         out: "",
         err: expect.stringContaining("Did you mean RepoAgent?") as string,
       });
-  });
-
-  it("a broker that goes away fails one look-up, and leaves no other unhandled", async () => {
-    const unhandled: unknown[] = [];
-    const note = (error: unknown): void => void unhandled.push(error);
-    const last = (): Promise<never> => Promise.reject(new Error("away"));
-    const ports = { shards: 1, leases: { list: async () => [] }, journal: { last } };
-    const entries = Array.from({ length: 40 }, (_, n) => ({ id: agentId("A", `${n}`), events: 1 }));
-    process.on("unhandledRejection", note);
-    try {
-      const lines = listed(ports as unknown as ReadPorts, entries);
-      await expect(lines.next()).rejects.toThrow("away");
-      await new Promise(setImmediate);
-    } finally {
-      process.off("unhandledRejection", note);
-    }
-    expect(unhandled).toEqual([]);
   });
 });
 

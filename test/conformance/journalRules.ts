@@ -57,6 +57,21 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect((await read(id)).map((e) => e.data)).toEqual([message("1"), message("3")]);
     });
 
+    it("reads the last events of several agents, in their order", async () => {
+      const [one, none, large] = [newAgent(), newAgent(), newAgent()];
+      const seq = (await write(one, 3)).at(-1);
+      const data = new Uint8Array(LARGE_BYTES);
+      const largeSeq = await stored(append(a, large, data, NONE));
+      const lasts = await b.journal.lastOfEach([large, none, one]);
+      expect(lasts.map((last) => last?.seq)).toEqual([largeSeq, undefined, seq]);
+      expect(lasts.map((last) => last?.data.length)).toEqual([
+        LARGE_BYTES,
+        undefined,
+        message("e2").length,
+      ]);
+      expect(await b.journal.lastOfEach([])).toEqual([]);
+    });
+
     it("lets exactly one of many concurrent appends after the same event succeed", async () => {
       const id = newAgent();
       const results = await Promise.all(

@@ -12,6 +12,7 @@ import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/pr
 const NOISE_BYTES = 300_000;
 /** Each leaves its body in the journal: the broker's 8 MB are full before. */
 const WEBHOOKS_MAX = 60;
+const UNSTORED = "the broker has not stored an event of agents_JOURNAL for ";
 
 let installation: Installation;
 afterAll(() => installation?.stop());
@@ -35,7 +36,7 @@ test("a broker whose disk is full refuses, loses nothing, and continues when the
   await server!.start();
   await nats.healthy();
   const gateway = await installation.startGateway();
-  await installation.startHost("host");
+  const host = await installation.startHost("host");
   await gateway.ready();
   const accepted: string[] = [];
   let refused = 0;
@@ -49,6 +50,12 @@ test("a broker whose disk is full refuses, loses nothing, and continues when the
   }
   expect(refused).toBe(1);
   expect(accepted.length).toBeGreaterThan(5);
+  await pollUntil("the host is not ready, and says why", async () => {
+    const answer = await host.admin("/readyz");
+    const saw = await answer.text();
+    return (answer.status === 503 && saw.includes(UNSTORED)) || { done: false, saw };
+  });
+  expect(await host.metric("agents_unstored_seconds")).toBeGreaterThan(0);
 
   await server!.stop();
   server!.edit((text) => text.replaceAll("8MB", "1GB"));
@@ -58,6 +65,7 @@ test("a broker whose disk is full refuses, loses nothing, and continues when the
     const status = await send(gateway.url, "after", 0);
     return status === 200 || { done: false, saw: status };
   });
+  expect(await host.metric("agents_unstored_seconds")).toBe(0);
   const answer = await fetch(`${gateway.url}/agents/ledger/one`);
   const { ids } = (await answer.json()) as { ids: ReadonlyArray<string> };
   // The refused one may have been stored all the same, after its answer: once.

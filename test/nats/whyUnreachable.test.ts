@@ -2,11 +2,16 @@
  * A broker that can't be reached: the text says what to check, against real servers and by Node's
  * codes.
  */
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
 import { errors } from "@nats-io/nats-core";
 import { expect, test } from "vitest";
 import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import { whyUnreachable } from "../../services/nats/client/whyUnreachable.ts";
+import { makeCertificates } from "../deploy/makeCertificates.ts";
 import { startNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const coded = (code: string) => Object.assign(new Error("of Node"), { code });
 
@@ -31,5 +36,31 @@ test("a server without TLS that a tls:// URL names is asked for TLS, not whether
     );
   } finally {
     await server.stop();
+  }
+});
+
+test("a server that shows a certificate of another authority when it is back: the log says so", async () => {
+  const folder = tempFolder("certificates");
+  const { ca: caFile, cert, key } = makeCertificates(folder.path);
+  const configExtra = `tls { cert_file: "${cert}", key_file: "${key}" }`;
+  const server = await startNats({ configExtra });
+  const whys: unknown[] = [];
+  const connection = await openConnection(
+    { servers: server.url.replace("nats://", "tls://"), caFile },
+    (_level, message, fields) => {
+      if (message === "the broker can't be reached") whys.push((fields as { why: unknown }).why);
+    },
+  );
+  try {
+    const other = makeCertificates(join(folder.path, "other"));
+    copyFileSync(other.cert, cert);
+    copyFileSync(other.key, key);
+    await server.restart();
+    await pollUntil("the reason", () => whys.length > 0);
+    expect(whys[0]).toContain("specify the certificate of the server's authority");
+  } finally {
+    await connection.close();
+    await server.stop();
+    folder.remove();
   }
 });

@@ -270,6 +270,21 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     }
   });
 
+  test("a process that erases slowly keeps its lease, however long the archive takes", async () => {
+    const { broker, time } = await Journaled.open();
+    const leases = makeMemoryLeases(broker.connect());
+    await eraseAlone(
+      leases,
+      time,
+    )(async (still) => {
+      for (let ms = 0; ms < leases.ttlMs * 3; ms += leases.ttlMs / 5)
+        await time.advance(leases.ttlMs / 5);
+      expect(await leases.claim("archive", "another")).toEqual({ _tag: "Held" });
+      await still();
+    });
+    expect(await leases.claim("archive", "another")).toMatchObject({ _tag: "Claimed" });
+  });
+
   test("keeps nothing of a life that ends while its part is stored, and all of the next one", async () => {
     const { agent } = await trimmed(1);
     await agent.write(8);

@@ -136,3 +136,18 @@ test.each([
     await stopped(agent, right.retention);
   },
 );
+
+test("a stop does not wait for an archive that does not answer, and nothing is trimmed", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  const all = agent.broker.journal.eventsOf(ID).slice();
+  await agent.time.advance(STEP_MS * 20);
+  let asked = false;
+  const silent = { put: () => new Promise<never>(() => (asked = true)) };
+  const { retention } = retentionOf(agent, silent);
+  retention.start();
+  await agent.time.advance(5_000);
+  expect(asked).toBe(true);
+  await stopped(agent, retention);
+  expect(agent.broker.journal.eventsOf(ID)).toEqual(all);
+});

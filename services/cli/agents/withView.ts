@@ -2,10 +2,10 @@
  * Opens the view of all agents (`core/query/View`) in the data folder, updates it, and lets a
  * command query it. Used if no host runs, or the command keeps its own view.
  */
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { View, ViewNotSaved, VIEW_RESIDENT_BYTES } from "../../../core/query/View.ts";
 import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -37,7 +37,7 @@ export async function withView<A>(
     agents: ports,
     tell: (done: number, total: number) => progress.tell(done, total),
   };
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder, 0o700);
   return withFileLock(lockOf(folder), joins.time, async () => {
     const opened = await joins.openDatabases({ folder, residentBytesMax: VIEW_RESIDENT_BYTES });
     try {

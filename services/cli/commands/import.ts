@@ -39,7 +39,8 @@ import { failed } from "../terminal/CliError.ts";
 import { endedBySignal } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-const ADVICE = 'Import it under another name (--as), or erase it first ("agents erase").';
+const ADVICE =
+  'If an import of it was killed, it is stored in part: erase it ("agents erase"). Otherwise import it under another name (--as), or erase it first.';
 
 interface ImportOptions extends CheckedFile {
   /** Another name; undefined: the name in the file. */

@@ -17,10 +17,8 @@ import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targe
 import type { Terminal } from "../terminal/Terminal.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 
-/**
- * Requests for last events in flight: enough to hide the broker's round trip without loading it.
- */
-const LOOKUPS_MAX = 32;
+/** Agents whose last events are requested at once: enough to hide the broker's round trip. */
+const LOOKUPS_MAX = 256;
 
 /** One line of `--json`. `owner` is the host that owns the agent's shard now. */
 export interface ListedAgent {
@@ -96,46 +94,42 @@ async function list(
   terminal.err(count === 0 ? `No ${what} yet.` : counted(count, "agent"));
 }
 
-/** Yields the line of each entry, in order. */
+/** Yields the line of each entry, in order, without journals that were removed meanwhile. */
 export async function* listed(
   ports: ReadPorts,
   entries: AsyncIterable<JournalEntry> | Iterable<JournalEntry>,
 ): AsyncGenerator<ListedAgent> {
-  const owners = await shardOwners(ports);
-  const pending: Array<Promise<ListedAgent | undefined>> = [];
-  for await (const entry of entries) {
-    const lookup = describe(ports, entry, owners);
-    // Awaited later, or never if another one fails first: a rejection without a handler would end
-    // the process.
-    lookup.catch(() => undefined);
-    pending.push(lookup);
-    if (pending.length < LOOKUPS_MAX) continue;
-    const next = await pending.shift();
-    if (next !== undefined) yield next;
-  }
-  for (const rest of pending) {
-    const next = await rest;
-    if (next !== undefined) yield next;
+  const leases = await ports.leases.list("shard.");
+  const owners = new Map(leases.map(({ key, value }) => [key, value]));
+  for await (const some of inGroups(entries, LOOKUPS_MAX)) {
+    const lasts = await ports.journal.lastOfEach(some.map(({ id }) => id));
+    for (const [n, { id, events }] of some.entries()) {
+      const last = lasts[n];
+      if (last === undefined) continue;
+      const owner = owners.get(keyOfShard(shardOf(id, ports.shards)));
+      yield {
+        class: id.class,
+        name: id.name,
+        events,
+        lastSeq: last.seq,
+        time: new Date(timeOf(last)).toISOString(),
+        ...(owner !== undefined && { owner }),
+      };
+    }
   }
 }
 
-/** Returns undefined if the journal was removed after it was listed. */
-async function describe(
-  ports: ReadPorts,
-  { id, events }: JournalEntry,
-  owners: ReadonlyMap<string, string>,
-): Promise<ListedAgent | undefined> {
-  const last = await ports.journal.last(id);
-  if (last === undefined) return undefined;
-  const owner = owners.get(keyOfShard(shardOf(id, ports.shards)));
-  return {
-    class: id.class,
-    name: id.name,
-    events,
-    lastSeq: last.seq,
-    time: new Date(timeOf(last)).toISOString(),
-    ...(owner !== undefined && { owner }),
-  };
+async function* inGroups<A>(
+  all: AsyncIterable<A> | Iterable<A>,
+  size: number,
+): AsyncGenerator<readonly A[]> {
+  let group: A[] = [];
+  for await (const one of all) {
+    if (group.push(one) < size) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
 }
 
 /**
@@ -144,11 +138,6 @@ async function describe(
  */
 const timeOf = ({ data, storedMs }: StoredEvent): number =>
   ifReadable(() => decodeEvent(data))?.head.time ?? storedMs;
-
-async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string>> {
-  const leases = await ports.leases.list("shard.");
-  return new Map(leases.map(({ key, value }) => [key, value]));
-}
 
 function line(agent: ListedAgent): string {
   const events = counted(agent.events, "event");

@@ -2,12 +2,13 @@
  * `turnkeep init [folder]`: writes a new project from the package's own templates (`projectFiles`).
  * Needs no network, and changes no file that exists.
  */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { projectFiles, type ProjectChoices } from "./projectFiles.ts";
 import { STARTER_NAMES, STARTERS, type Starter, type StarterName } from "./starters.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import { packageManifest } from "../../ownPackage/packageManifest.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
@@ -75,7 +76,7 @@ export function init(terminal: Terminal, folder: string, given: Given): void {
       `${taken.map(({ path }) => shownPath(terminal.cwd, join(target, path))).join(", ")} exists already. Nothing was written. Use a new folder: turnkeep init my-agents`,
     );
   try {
-    mkdirSync(target, { recursive: true });
+    makeFolder(target);
     for (const { path, text } of files) writeFileSync(join(target, path), text, { flag: "wx" });
   } catch (error) {
     throw failed(`${target} can't be written: ${String(error)}`);

@@ -2,7 +2,7 @@
  * What every serving command does before it starts: finds the module, reads its environment and
  * loads it. `serve` comes next. The options come from `options/servingOptions`.
  */
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { APPROVAL_SECRET } from "../../../core/approval/approvalLink.ts";
 import {
@@ -15,6 +15,7 @@ import {
 } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { handlesMail } from "../../module/mailModule.ts";
+import { makeFolder } from "../terminal/makeFolder.ts";
 import { reseedPlatform } from "../../platform/bindPlatform.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -83,7 +84,7 @@ export async function beginAndPrepare(
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
   // An error in the command line is reported before anything is started.
   const file = await findModule(terminal, options.module);
-  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
+  makeFolder(options.dataFolder, 0o700);
   const begun = await joins.begin(options);
   try {
     return { begun, prepared: await prepare(terminal, file, options) };

@@ -12,6 +12,15 @@ import type { NatsConnectionShape } from "./NatsConnection.ts";
 import type { ReplyInbox } from "./ReplyInbox.ts";
 import type { StreamReader } from "./StreamReader.ts";
 
+/** An event that is sent again and again until it is stored. */
+export interface WaitingEvent {
+  readonly stream: string;
+  /** By `performance.now()`. */
+  readonly sinceMs: number;
+  /** The reason of the last attempt. */
+  why: string;
+}
+
 export interface NatsShape {
   readonly connection: NatsConnectionShape;
   /** Include the installation's layout, so that they can name streams, journals and snapshots. */
@@ -34,6 +43,8 @@ export interface NatsShape {
   readonly inboxPublishers: ReadonlyArray<StreamPublisher>;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
+  /** Events that a first attempt did not store, and large ones that are being stored. */
+  readonly waitingEvents: Set<WaitingEvent>;
   readonly shards: number;
   readonly streamGroups: number;
   readonly leaseTtlMs: number;

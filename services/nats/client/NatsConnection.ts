@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { brokerUrls } from "../../node/brokerUrls.ts";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
 import { whyUnreachable } from "./whyUnreachable.ts";
@@ -28,6 +29,8 @@ const PING_INTERVAL_MS = 5_000;
 const PINGS_UNANSWERED_MAX = 2;
 /** For one dial: more than a slow TLS handshake needs. */
 const DIAL_TIMEOUT_MS = 5_000;
+/** A broker that restarts is back sooner. */
+const EXPLAIN_MS = 10_000;
 /** How long the first connection is attempted. A composed start brings the broker up meanwhile. */
 const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
 /** 144 bits. */
@@ -113,10 +116,19 @@ export async function openConnection(
   const denials = new Set<(subject: string) => void>();
   const drains: Array<() => Promise<void>> = [];
   let up = true;
+  let explaining: NodeJS.Timeout | undefined;
   const change = (connected: boolean): void => {
     if (up === connected) return;
     up = connected;
+    clearInterval(explaining);
+    if (!up && !client.isClosed()) explaining = setInterval(explain, EXPLAIN_MS).unref();
     for (const f of listeners) f(connected);
+  };
+  /** The client does not say why it can't reconnect. A dial of its own finds out. */
+  const explain = async (): Promise<void> => {
+    const found = await dial({ ...options, connectTimeoutMs: 0 }).catch(messageOf);
+    if (typeof found !== "string") await found.close();
+    else if (!up) log("warn", "the broker can't be reached", { why: found });
   };
   const denied = (subject: string): void => {
     for (const f of denials) f(subject);
@@ -160,6 +172,7 @@ export async function openConnection(
           delay(DRAIN_TIMEOUT_MS, undefined, { ref: false }),
         ]);
       change(false);
+      clearInterval(explaining);
       // Gathered writes are sent first.
       await new Promise((resolve) => setImmediate(resolve));
       await client.close();

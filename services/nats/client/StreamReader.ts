@@ -15,7 +15,7 @@ import type { Sequence } from "../../../schemas/Address.ts";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
 import { HeaderText } from "./HeaderText.ts";
-import { plain, type ReplyInbox } from "./ReplyInbox.ts";
+import { NotPermitted, notPermitted, plain, type ReplyInbox } from "./ReplyInbox.ts";
 import {
   DirectMessage,
   StreamReading,
@@ -29,6 +29,12 @@ type MessageQuery =
   /** The first message of the subject at or after `seq`. */
   | { readonly seq: number; readonly next_by_subj: string };
 
+/** Of one request for last messages. The server's limit is 1,024. */
+const LASTS_MAX = 256;
+/** A part of the 64 MiB that a server keeps per connection. The rest is asked for singly. */
+const LASTS_BYTES_MAX = 16 * 1024 * 1024;
+/** The longest wait from one of them to the next. */
+const LASTS_STALL_MS = 5_000;
 const encoder = new TextEncoder();
 
 /** Used by `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots` and `NatsBlobs`. */
@@ -72,6 +78,60 @@ export class StreamReader {
     if (headers.code !== 0)
       throw new BrokerUnavailable({ message: `direct get: status ${headers.code}` });
     return new DirectMessage(message, headers);
+  }
+
+  /**
+   * The last message of each of these subjects (no wildcards), by subject. The leader is asked for
+   * those that this replica lacks. Rejects with `BrokerUnavailable` or `ApiRefusal`.
+   */
+  async lastOfEach(
+    stream: string,
+    subjects: readonly string[],
+  ): Promise<ReadonlyMap<string, StoredMessage>> {
+    const found = new Map<string, StoredMessage>();
+    if (!this.leaderOnly)
+      for (let i = 0; i < subjects.length; i += LASTS_MAX)
+        await this.readLasts(stream, subjects.slice(i, i + LASTS_MAX), found);
+    const missing = subjects.filter((subject) => !found.has(subject));
+    await Promise.all(
+      missing.map(async (subject) => {
+        const last = await this.byLeader(stream, { last_by_subj: subject });
+        if (last !== undefined) found.set(subject, last);
+      }),
+    );
+    return found;
+  }
+
+  /** Adds what the replica has to `found`. Rejects with `BrokerUnavailable`. */
+  private readLasts(
+    stream: string,
+    subjects: readonly string[],
+    found: Map<string, StoredMessage>,
+  ): Promise<void> {
+    const query = { multi_last: subjects, batch: subjects.length, max_bytes: LASTS_BYTES_MAX };
+    return new Promise((resolve, reject) => {
+      this.replies.send(
+        `$JS.API.DIRECT.GET.${stream}`,
+        encoder.encode(JSON.stringify(query)),
+        {
+          reply: (message) => {
+            const headers = HeaderText.of(message);
+            // A status ends the batch.
+            if (headers === undefined || headers.code !== 0) return (resolve(), true);
+            const last = new DirectMessage(message, headers);
+            found.set(last.subject, last);
+            return false;
+          },
+          lost: (why, denied) =>
+            reject(
+              why === "denied"
+                ? new NotPermitted({ message: notPermitted(denied!) })
+                : new BrokerUnavailable({ message: `no answer to a direct get (${why})` }),
+            ),
+        },
+        { timeoutMs: LASTS_STALL_MS },
+      );
+    });
   }
 
   /**
