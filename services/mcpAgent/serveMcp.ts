@@ -6,6 +6,7 @@ import { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { authContextOf } from "../mcpHandler/authContext.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
 import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
+import { pageRefusal } from "./pageRefusal.ts";
 import { badRequest, methodNotAllowed, noSession, notJson } from "./refusals.ts";
 
 /** Options of `serve`. */
@@ -19,6 +20,12 @@ export interface ServeOptions {
    * Default `streamable-http`.
    */
   readonly transport?: "streamable-http" | "sse" | "auto";
+  /**
+   * Hostnames of pages that may call. Requests without `Origin` always may. Default: where this
+   * machine is asked by a name of its own, its own pages and that of a concrete
+   * `corsOptions.origin`; elsewhere all. `"*"`: all.
+   */
+  readonly allowedOriginHostnames?: ReadonlyArray<string> | "*";
   /** Accepted for apps written for the reference, and ignored. */
   readonly jurisdiction?: string;
 }
@@ -69,6 +76,8 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
       if (request.method === "OPTIONS") return preflight(corsOptions);
       if (!METHODS.split(", ").includes(request.method))
         return withCors(methodNotAllowed(METHODS), corsOptions);
+      const foreign = pageRefusal(request, options);
+      if (foreign !== undefined) return withCors(foreign, corsOptions);
       const namespace = namespaceOf(env as Record<string, unknown>, binding, className);
       const isSse =
         transport === "sse" ||
