@@ -51,6 +51,11 @@ export function isByRoute({ headers }: Request): boolean {
 const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
 /** Ids of sessions are made here, so another text begins no agent. */
 const SESSION_ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
+/**
+ * A client's name, its capabilities and a few icons. Each session stores them, and reads them again
+ * when its agent starts; anybody may begin sessions.
+ */
+const INITIALIZE_BYTES_MAX = 64 * 1024;
 const METHODS = "GET, POST, DELETE";
 const NO_BYTES = new Uint8Array(0);
 
@@ -118,7 +123,10 @@ function streamableSession(request: Request, bytes: Uint8Array): string | Respon
   if (request.method === "POST") {
     const body = jsonOf(bytes);
     if (body === undefined) return notJson();
-    if (isInitialize(body)) return `streamable-http:${crypto.randomUUID()}`;
+    if (isInitialize(body))
+      return (
+        messageRefusal(bytes, INITIALIZE_BYTES_MAX) ?? `streamable-http:${crypto.randomUUID()}`
+      );
   }
   return badRequest("Mcp-Session-Id header is required");
 }
