@@ -23,11 +23,13 @@ export function installGatedFetch(): void {
   const gated = async (...args: Parameters<typeof fetch>): Promise<Response> => {
     const turn = asyncAmbient.current();
     if (!(turn?.owner instanceof ActiveAgent)) return plain(...args);
-    const [input, init] = args;
+    const [input, init] = withOwnOptions(args);
     await turn.owner.flush();
     const { step } = turn;
     if (init?.signal === null)
-      return step === undefined ? plain(...args) : plain(requestOfStep(step, new Request(...args)));
+      return step === undefined
+        ? plain(input, init)
+        : plain(requestOfStep(step, new Request(input, init)));
     const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     const all = { ...init, signal: joinSignals(own, turn.abort) };
     const whole = LazyRequest.unwrap(input);
@@ -37,3 +39,7 @@ export function installGatedFetch(): void {
   };
   globalThis.fetch = Object.assign(gated, { [GATED]: true });
 }
+
+/** A `Request` as options has getters, which a copy of the options would not have. */
+const withOwnOptions = ([input, init]: Parameters<typeof fetch>): Parameters<typeof fetch> =>
+  init instanceof Request ? [new Request(input, init)] : [input, init];
