@@ -1,8 +1,8 @@
 /**
  * Limits what clients send over their sockets: frames and bytes a second, for each socket and for
- * all sockets of one address, and how many sockets an address has. `SocketTable` checks each message
- * and each ping, and closes a socket that is over its limit; `upgrade` refuses handshakes. A check
- * costs one read of the clock and four subtractions.
+ * all sockets of one address, and how many sockets an address has. `SocketTable` checks each
+ * message and each ping, and closes a socket that is over its limit; `upgrade` refuses handshakes.
+ * A check costs one read of the clock and four subtractions.
  *
  * Loopback and private addresses have no limit of their own. Such an address is either local or
  * that of a proxy that is not trusted (`trustedProxies`), which all clients behind it would share.

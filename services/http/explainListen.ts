@@ -1,7 +1,8 @@
 /**
  * Explains why a server cannot listen on an address, with a message that names the remedy, also
- * before its process has started what takes time. NodeServer.ts passes the error code of node:net. uWebSockets.js reports no reason, so its address
- * is tried again with node:net, only to learn the code.
+ * before its process has started what takes time. NodeServer.ts passes the error code of node:net.
+ * uWebSockets.js reports no reason, so its address is tried again with node:net, only to learn the
+ * code.
  */
 import * as Effect from "effect/Effect";
 import { createServer } from "node:net";

@@ -6,13 +6,18 @@
  */
 import { pageOrigin } from "../../core/http/origins.ts";
 import { hostNameOf, isLoopbackHost } from "../../core/http/servedHosts.ts";
-import type { ServeOptions } from "./serveMcp.ts";
 import { foreignPage } from "./refusals.ts";
+
+/** Options of `serve`. */
+interface AllowedPages {
+  readonly allowedOriginHostnames?: ReadonlyArray<string> | "*";
+  readonly corsOptions?: { readonly origin?: string };
+}
 
 /** Undefined if the request may pass. */
 export function pageRefusal(
   { headers, url }: Pick<Request, "headers" | "url">,
-  { allowedOriginHostnames, corsOptions }: ServeOptions,
+  { allowedOriginHostnames, corsOptions }: AllowedPages,
 ): Response | undefined {
   const origin = pageOrigin(headers);
   if (origin === undefined || allowedOriginHostnames === "*") return undefined;

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { decodedAnswer } from "../../services/node/decodedAnswer.ts";
 import { installGatedFetch } from "../../services/node/gatedFetch.ts";
-import { useSystems } from "./kit.ts";
+import { useSystems } from "../system/kit.ts";
 
 const TEXT = JSON.stringify({ words: "word ".repeat(2_000) });
 const BODIES: Readonly<Record<string, Uint8Array>> = {

@@ -10,7 +10,7 @@ import { Agent } from "agents";
 import { constant, unsigned, webhook } from "agents/webhooks";
 import { ask } from "../attack/ask.ts";
 import { installGatedFetch } from "../../services/node/gatedFetch.ts";
-import { useSystems } from "./kit.ts";
+import { useSystems } from "../system/kit.ts";
 
 interface Arrived {
   readonly method: string;
