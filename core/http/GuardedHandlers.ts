@@ -94,16 +94,30 @@ export class GuardedHandlers {
    * Returns what to send for `response`: itself, a 500 if it can't be sent, or a 503 if unread
    * answers leave no room for it. Returns undefined if the request was already answered.
    */
-  answer(request: Where, response: HttpResponse, answered: boolean): HttpResponse | undefined {
+  answer(
+    request: HttpRequest,
+    response: HttpResponse,
+    answered: boolean,
+  ): HttpResponse | undefined {
     try {
       if (answered) throw new Error("a request was answered twice");
       assertSendable(response);
       const { length } = response.body;
-      return length <= COUNTED_BYTES_MIN || this.unsent.makeRoom(length) ? response : NO_ROOM;
+      return length <= COUNTED_BYTES_MIN || this.unsent.makeRoom(length)
+        ? response
+        : this.refusal(request, NO_ROOM);
     } catch (error) {
       this.report("respond", request, error);
-      return answered ? undefined : FAILED;
+      return answered ? undefined : this.refusal(request, FAILED);
     }
+  }
+
+  /** An answer of the server itself, as `request` is sent it. */
+  refusal(request: HttpRequest, response: HttpResponse): HttpResponse {
+    const read = () => this.handlers.refusalHeaders?.(request);
+    const headers = this.run("refusalHeaders", request, read) ?? [];
+    if (headers.length === 0) return response;
+    return { ...response, headers: [...response.headers, ...headers] };
   }
 
   private report(
@@ -120,7 +134,7 @@ export class GuardedHandlers {
 
   private fail(exchange: Exchange, error: unknown): void {
     this.report("onRequest", exchange.request, error);
-    if (!exchange.answered) exchange.respond(FAILED);
+    if (!exchange.answered) exchange.respond(this.refusal(exchange.request, FAILED));
   }
 
   private guarded(decision: Accept, { method, target }: Where): Accept {

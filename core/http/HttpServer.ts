@@ -135,6 +135,7 @@ export interface HandlerFailure {
   readonly during:
     | "limitBody"
     | "onBodyRefused"
+    | "refusalHeaders"
     | "onRequest"
     | "onUpgrade"
     | "respond"
@@ -156,6 +157,11 @@ export interface HttpHandlers {
   /** May answer later. A returned promise is watched (rule 7); other work that it starts is not. */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
+  /**
+   * Headers of an answer that the server gives in the handler's place, so that pages can read it.
+   * Default: none.
+   */
+  readonly refusalHeaders?: (request: HttpRequest) => HttpResponse["headers"];
   /** Rule 7. */
   readonly onFailure: (failure: HandlerFailure) => void;
 }

@@ -5,8 +5,8 @@
  * counts first.
  */
 
-/** Less than a second of a thread. A table of 25 MiB has fewer rows. */
-export const JSON_OPENINGS_MAX = 500_000;
+/** At most two seconds of a thread. A table of 25 MiB has fewer rows. */
+const JSON_OPENINGS_MAX = 500_000;
 /** Why a body is refused that has more. */
 export const TOO_MANY_OPENINGS = `its body has more than ${JSON_OPENINGS_MAX} lists and objects`;
 

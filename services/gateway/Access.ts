@@ -14,6 +14,7 @@
  *    (`pageOrigin`).
  */
 import { textResponse } from "../../core/http/responseHead.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
 import { nearest } from "../../core/errors/nearest.ts";
 import {
   matchAgentPath,
@@ -120,10 +121,12 @@ export class Access {
     const upgrade = isUpgrade(request);
     if (closed !== undefined && !upgrade) {
       this.warnOnce(closed, "a request that is not a webhook was refused", { class: closed });
-      return forbidden(closedText(closed));
+      const { headers } = request;
+      const readable = this.refusalHeaders(headers.get("origin"), headers.get("host"));
+      return forbidden(closedText(closed), readable);
     }
     const origin = pageOrigin(request.headers);
-    const from = origin === undefined ? "none" : this.classify(origin, request);
+    const from = origin === undefined ? "none" : this.classify(origin, request.headers.get("host"));
     const checks =
       closed !== undefined || this.config.sameOrigin === true || this.origins !== undefined;
     if (from === "foreign" && checks) {
@@ -143,12 +146,14 @@ export class Access {
     return response;
   }
 
-  /** Lets a page of a listed origin read the answer to a request that failed. */
-  allowToRead(request: Request, { headers }: Response): void {
-    const origin = request.headers.get("origin");
-    if (origin === null || this.classify(origin, request) !== "listed") return;
-    for (const [name, value] of Object.entries(corsFor(origin))) headers.set(name, value);
-    headers.append("vary", "origin");
+  /**
+   * The headers that let a page of a listed origin read an answer of the gateway itself, and
+   * `vary`, which is to be appended. Empty for other callers.
+   */
+  refusalHeaders(origin?: string | null, host?: string | null): HeaderPairs {
+    if (origin == null || this.classify(origin, host) !== "listed") return [];
+    const cors = Object.entries(corsFor(origin));
+    return [...cors, ["access-control-expose-headers", "retry-after"], ["vary", "origin"]];
   }
 
   /**
@@ -180,9 +185,8 @@ export class Access {
     return own === undefined ? more : [...own, ...(more ?? [])];
   }
 
-  private classify(origin: string, request: Request): "own" | "listed" | "foreign" {
-    const host = request.headers.get("host");
-    if (isSameOrigin(origin, host === null ? this.publicHost : [host, ...this.publicHost]))
+  private classify(origin: string, host?: string | null): "own" | "listed" | "foreign" {
+    if (isSameOrigin(origin, host == null ? this.publicHost : [host, ...this.publicHost]))
       return "own";
     const { origins = [] } = this;
     return origins.includes(origin) || origins.includes(ANY_ORIGIN) ? "listed" : "foreign";
@@ -203,8 +207,11 @@ const signedBelow = (classes: ReadonlySet<string>, url: string): string | undefi
     ? parseSubAgentPath(url, { knownClasses: [...classes] })?.childClass
     : undefined;
 
-const forbidden = (text: string): Response =>
-  new Response(text, { status: 403, headers: { "content-type": "text/plain;charset=UTF-8" } });
+const forbidden = (text: string, headers: HeaderPairs = []): Response =>
+  new Response(text, {
+    status: 403,
+    headers: [["content-type", "text/plain;charset=UTF-8"], ...headers] as [string, string][],
+  });
 
 const corsFor = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,

@@ -140,6 +140,7 @@ export class Gateway {
       const decision = await decideUpgrade(this.services, request, aborted);
       return this.lines.onUpgrade(request, decision, aborted);
     },
+    refusalHeaders: (request) => this.refusalHeaders(request),
     onFailure: ({ error, ...where }) =>
       this.services.log.error("a request could not be handled", {
         ...where,
@@ -165,8 +166,13 @@ export class Gateway {
     return this.addressLimit?.take(addressOf(request, trustedProxies)) ?? 0;
   }
 
+  private refusalHeaders({ headers }: HttpRequest): HttpResponse["headers"] {
+    return this.services.access.refusalHeaders(headers["origin"]?.[0], headers["host"]?.[0]);
+  }
+
   private refuse(exchange: Exchange, response: HttpResponse, why: string): void {
-    exchange.respond(response);
+    const headers = [...response.headers, ...this.refusalHeaders(exchange.request)];
+    exchange.respond({ ...response, headers });
     this.lines.onAnswer(exchange.request, response.status, why);
   }
 

@@ -1,7 +1,8 @@
 /**
  * Limits what clients send over their sockets: frames and bytes a second, for each socket and for
- * all sockets of one address. `SocketTable` checks each message and each ping, and closes a socket
- * that is over its limit. A check costs one read of the clock and four subtractions.
+ * all sockets of one address, and how many sockets an address has. `SocketTable` checks each
+ * message and each ping, and closes a socket that is over its limit; `upgrade` refuses handshakes.
+ * A check costs one read of the clock and four subtractions.
  *
  * Loopback and private addresses have no limit of their own. Such an address is either local or
  * that of a proxy that is not trusted (`trustedProxies`), which all clients behind it would share.
@@ -9,8 +10,9 @@
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Bucket, RateLimit, type Rate } from "./RateLimit.ts";
 
-/** Limits of one socket. Undefined: no limit. */
+/** Limits of one socket, and the number of one address. Undefined: no limit. */
 export interface SocketRateLimits {
+  readonly perAddressMax?: number;
   readonly frames?: Rate;
   readonly bytes?: Rate;
 }
@@ -56,6 +58,8 @@ class Meter {
 interface Address {
   readonly meter: Meter;
   sockets: number;
+  /** Sockets, and handshakes that are not decided. Counted only if they have a limit. */
+  places: number;
 }
 
 export interface SocketMeter {
@@ -69,11 +73,16 @@ export class SocketRates {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly ofSocket: Limits;
   private readonly ofAddress: Limits;
+  private readonly perAddressMax: number;
   /** Addresses that have open sockets. */
   private readonly addresses = new Map<string, Address>();
 
-  constructor({ frames, bytes }: SocketRateLimits, time: Pick<TimeShape, "monotonicMs">) {
+  constructor(
+    { frames, bytes, perAddressMax }: SocketRateLimits,
+    time: Pick<TimeShape, "monotonicMs">,
+  ) {
     this.time = time;
+    this.perAddressMax = perAddressMax ?? Number.POSITIVE_INFINITY;
     const limits = (whose: string, factor: number): Limits => {
       const limit = (rate: Rate | undefined, unit: string, option: string): Limit | undefined =>
         rate && {
@@ -92,10 +101,27 @@ export class SocketRates {
     this.ofAddress = limits("address", ADDRESS_FACTOR);
   }
 
+  /**
+   * Takes a place for a handshake from this address, and the socket that it may become. Returns the
+   * function that frees it, or undefined if the address has as many as it may.
+   */
+  enter(address: string): (() => void) | undefined {
+    if (this.perAddressMax === Number.POSITIVE_INFINITY || isPrivate(address))
+      return () => undefined;
+    const known = this.known(address);
+    if (known.places >= this.perAddressMax) return undefined;
+    known.places += 1;
+    return () => {
+      known.places -= 1;
+      this.forgetIfUnused(address, known);
+    };
+  }
+
   /** Returns the meter of a socket that was opened from this address (`addressOf`). */
   open(address: string): SocketMeter {
     const own = new Meter();
-    const shared = isPrivate(address) ? undefined : this.join(address);
+    const shared = isPrivate(address) ? undefined : this.known(address);
+    if (shared !== undefined) shared.sockets += 1;
     return {
       take: (bytes) => {
         const now = this.time.monotonicMs();
@@ -105,16 +131,21 @@ export class SocketRates {
         );
       },
       close: () => {
-        if (shared !== undefined && --shared.sockets === 0) this.addresses.delete(address);
+        if (shared === undefined) return;
+        shared.sockets -= 1;
+        this.forgetIfUnused(address, shared);
       },
     };
   }
 
-  private join(address: string): Address {
-    const known = this.addresses.get(address) ?? { meter: new Meter(), sockets: 0 };
-    known.sockets += 1;
+  private known(address: string): Address {
+    const known = this.addresses.get(address) ?? { meter: new Meter(), sockets: 0, places: 0 };
     this.addresses.set(address, known);
     return known;
+  }
+
+  private forgetIfUnused(address: string, { sockets, places }: Address): void {
+    if (sockets === 0 && places === 0) this.addresses.delete(address);
   }
 }
 

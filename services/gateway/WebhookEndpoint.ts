@@ -5,7 +5,7 @@
  * (`PendingWebhook`).
  *
  * 1. Nothing is parsed before its signature is verified. A request with an invalid signature never
- *    reaches an agent (I10). Without a signature, what parsing costs is bounded (`openingsIn`).
+ *    reaches an agent (I10). Without a signature, what parsing costs is bounded (`isCostlyJson`).
  * 2. Only refusals are answered before the input is stored, either in the inbox or by the event of
  *    its turn. An input that cannot be stored is answered with 503.
  * 3. A batch, and an event that several targets take, is answered once each input is stored
@@ -13,7 +13,7 @@
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
-import { JSON_OPENINGS_MAX, openingsIn, TOO_MANY_OPENINGS } from "../../core/http/openingsIn.ts";
+import { isCostlyJson, TOO_MANY_OPENINGS } from "../../core/http/openingsIn.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
@@ -134,7 +134,7 @@ export class WebhookEndpoint {
 
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
-    if (route.verifier.unsigned === true && openingsIn(request.body) > JSON_OPENINGS_MAX)
+    if (route.verifier.unsigned === true && isCostlyJson(request.body))
       return webhook.answer(BODY_TOO_LARGE, TOO_COSTLY);
     const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")

@@ -12,10 +12,14 @@ import type { HeaderPairs } from "../../schemas/bus/message.ts";
 
 /** Prefixes of headers that only gateways and hosts set (`protocol.md`, table at the top). */
 const INTERNAL_PREFIXES = ["x-agents-", "x-cf-agents-"];
-/** Headers of a connection, not of a message (RFC 9110 §7.6.1). The server writes its own. */
+/**
+ * Headers of a connection, not of a message (RFC 9110 §7.6.1). The server has read those of a
+ * request: Node's `fetch` refuses to send a request that code passes on with one of them. It writes
+ * its own to answers.
+ */
 const HOP_BY_HOP = new Set([
   "connection",
-  "content-length",
+  "expect",
   "keep-alive",
   "proxy-connection",
   "te",
@@ -41,27 +45,28 @@ export function urlOf(request: HttpRequest, publicUrl: string | undefined): stri
   return `${request.secure ? "https" : "http"}://${host}${request.target}`;
 }
 
-/** Returns the headers as pairs, without internal ones that the caller forged. */
+/** Whether a request's header is the connection's, or an internal one that the caller forged. */
+const isNotMessages = (name: string): boolean =>
+  HOP_BY_HOP.has(name) || INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix));
+
+/** Returns the headers of the message as pairs. */
 function headerPairs(request: HttpRequest): HeaderPairs {
   const pairs: Array<readonly [string, string]> = [];
   for (const name in request.headers) {
-    if (INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix))) continue;
+    if (isNotMessages(name)) continue;
     for (const value of request.headers[name]!) pairs.push([name, value]);
   }
   return pairs;
 }
 
 /**
- * Returns the headers as a record, repeated ones joined with ", ". The record is stored, so it
- * contains neither credentials nor forged internal headers.
+ * Returns the headers of the message as a record, repeated ones joined with ", ". The record is
+ * stored, so it contains no credentials.
  */
 export function headerRecord(request: HttpRequest, redaction: Redaction): Record<string, string> {
   const record = emptyRecord<string>();
   for (const name in request.headers)
-    if (
-      !redaction.hidesHeader(name) &&
-      !INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix))
-    )
+    if (!redaction.hidesHeader(name) && !isNotMessages(name))
       record[name] = request.headers[name]!.join(", ");
   return record;
 }
@@ -103,8 +108,10 @@ export async function toHttpResponse(response: Response): Promise<GatewayAnswer>
   return { ...answer, rest: { read, cancel: (reason) => reader.cancel(reason) } };
 }
 
-/** Removes the headers of a connection. */
+/** Removes the headers of a connection, and the length, which the server finds itself. */
 export const messageHeaders = (headers: HeaderPairs): HeaderPairs =>
-  headers.some(([name]) => HOP_BY_HOP.has(name))
-    ? headers.filter(([name]) => !HOP_BY_HOP.has(name))
+  headers.some(([name]) => isServers(name))
+    ? headers.filter(([name]) => !isServers(name))
     : headers;
+
+const isServers = (name: string): boolean => name === "content-length" || HOP_BY_HOP.has(name);

@@ -100,7 +100,7 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
     throw new TypeError(`the module's fetch returned ${typeof response}, not a Response`);
   } catch (error) {
     const response = failureOf(services, request, error);
-    access.allowToRead(request, response);
+    for (const header of pageHeaders(services, request)) response.headers.append(...header);
     return response;
   }
 }
@@ -140,9 +140,13 @@ async function answerWith(
     return await toHttpResponse(response);
   } catch (error) {
     logFailure(services, request, error);
-    return FAILED;
+    return { ...FAILED, headers: [...FAILED.headers, ...pageHeaders(services, request)] };
   }
 }
+
+/** What lets the page that asks read an answer of the gateway itself. */
+const pageHeaders = ({ access }: GatewayServices, { headers }: Request) =>
+  access.refusalHeaders(headers.get("origin"), headers.get("host"));
 
 const logFailure = ({ log }: GatewayServices, request: Request, error: unknown): void =>
   log.error("the module's fetch failed", { ...whereOf(request), error: stackOf(error) });

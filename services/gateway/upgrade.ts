@@ -11,13 +11,64 @@ import { toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
 import { addressOf } from "../../core/http/clientAddress.ts";
 import { routeUpgrade } from "./routeRequest.ts";
 
+const TOO_MANY_SOCKETS = textResponse(
+  429,
+  "Too many sockets are open from this address (--sockets-per-address)\n",
+);
+
 /** Rejects only for a defect. `aborted` fires when the caller disconnects. */
 export async function decideUpgrade(
   services: GatewayServices,
   http: HttpRequest,
   aborted: AbortSignal,
 ): Promise<UpgradeDecision> {
-  const { publicUrl, trustedProxies } = services.config;
+  const address = addressOf(http, services.config.trustedProxies);
+  const leave = services.sockets.table.rates.enter(address);
+  if (leave === undefined) return { _tag: "Refuse", response: TOO_MANY_SOCKETS };
+  let decision: UpgradeDecision | undefined;
+  try {
+    decision = await decide(services, http, aborted, address);
+  } finally {
+    if (decision?._tag !== "Accept") leave();
+  }
+  return decision._tag === "Accept" ? leaving(decision, leave) : decision;
+}
+
+type Accept = Extract<UpgradeDecision, { _tag: "Accept" }>;
+
+/** Calls `leave` once the socket has closed, or if it is not opened. */
+function leaving(decision: Accept, leave: () => void): Accept {
+  return {
+    ...decision,
+    open: (client) => {
+      try {
+        const handlers = decision.open(client);
+        return {
+          ...handlers,
+          onClose: (...close) => {
+            leave();
+            handlers.onClose(...close);
+          },
+        };
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+    missed: () => {
+      leave();
+      decision.missed?.();
+    },
+  };
+}
+
+async function decide(
+  services: GatewayServices,
+  http: HttpRequest,
+  aborted: AbortSignal,
+  address: string,
+): Promise<UpgradeDecision> {
+  const { publicUrl } = services.config;
   let request: Request;
   try {
     request = toRequest(http, urlOf(http, publicUrl), new Uint8Array(0), abortOfSignal(aborted));
@@ -27,7 +78,6 @@ export async function decideUpgrade(
   const routed = await routeUpgrade(services, request);
   if (routed._tag === "Answer") return refuse(routed.answer);
   const { socket, protocol } = routed;
-  const address = addressOf(http, trustedProxies);
   return {
     _tag: "Accept",
     ...(protocol === undefined ? {} : { protocol }),

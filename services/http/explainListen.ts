@@ -1,7 +1,8 @@
 /**
- * Explains why a server cannot listen on an address, with a message that names the remedy.
- * NodeServer.ts passes the error code of node:net. uWebSockets.js reports no reason, so its address
- * is tried again with node:net, only to learn the code.
+ * Explains why a server cannot listen on an address, with a message that names the remedy, also
+ * before its process has started what takes time. NodeServer.ts passes the error code of node:net.
+ * uWebSockets.js reports no reason, so its address is tried again with node:net, only to learn the
+ * code.
  */
 import * as Effect from "effect/Effect";
 import { createServer } from "node:net";
@@ -21,13 +22,20 @@ export const listenFailed = ({ hostname, port }: ListenAddress, code: string): L
  * Tries the address and succeeds with the reason, even if the address has become free meanwhile.
  */
 export const explainListen = (address: ListenAddress): Effect.Effect<ListenFailed> =>
+  Effect.match(checkListen(address), {
+    onFailure: (failed) => failed,
+    onSuccess: () => listenFailed(address, "unknown"),
+  });
+
+/** Fails if no server can listen on the address now. */
+export const checkListen = (address: ListenAddress): Effect.Effect<void, ListenFailed> =>
   Effect.callback((resume) => {
     const probe = createServer();
     probe.once("error", (cause: NodeJS.ErrnoException) =>
-      resume(Effect.succeed(listenFailed(address, cause.code ?? "unknown"))),
+      resume(Effect.fail(listenFailed(address, cause.code ?? "unknown"))),
     );
     probe.listen({ host: address.hostname, port: address.port, exclusive: true }, () =>
-      probe.close(() => resume(Effect.succeed(listenFailed(address, "unknown")))),
+      probe.close(() => resume(Effect.void)),
     );
   });
 

@@ -6,6 +6,8 @@ import type { RequestId } from "@modelcontextprotocol/sdk/types.js";
 
 /** An id is a few characters, unless somebody wants to see what happens. */
 const ID_SHOWN_CHARS = 100;
+/** As many as the longest name of a host has. */
+const ORIGIN_SHOWN_CHARS = 253;
 
 /** 404: the specification's status for a session that is gone; its client begins another one. */
 export const noSession = (): Response => refusal(404, -32001, "Session not found");
@@ -14,6 +16,13 @@ export const badRequest = (message: string): Response =>
   refusal(400, -32000, `Bad Request: ${message}`);
 
 export const notJson = (): Response => refusal(400, -32700, "Parse error: the body is not JSON");
+
+export const foreignPage = (origin: string): Response =>
+  refusal(
+    403,
+    -32000,
+    `Invalid Origin: ${origin.slice(0, ORIGIN_SHOWN_CHARS)}. List its hostname in allowedOriginHostnames of serve`,
+  );
 
 /** `allow`: the methods that there are. */
 export const methodNotAllowed = (allow: string): Response =>

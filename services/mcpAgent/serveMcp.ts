@@ -6,6 +6,7 @@ import { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { authContextOf } from "../mcpHandler/authContext.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
 import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
+import { pageRefusal } from "./pageRefusal.ts";
 import { badRequest, methodNotAllowed, noSession, notJson } from "./refusals.ts";
 
 /** Options of `serve`. */
@@ -19,6 +20,12 @@ export interface ServeOptions {
    * Default `streamable-http`.
    */
   readonly transport?: "streamable-http" | "sse" | "auto";
+  /**
+   * Hostnames of pages that may call. Requests without `Origin` always may. Default: where this
+   * machine is asked by a name of its own, its own pages and that of a concrete
+   * `corsOptions.origin`; elsewhere all. `"*"`: all.
+   */
+  readonly allowedOriginHostnames?: ReadonlyArray<string> | "*";
   /** Accepted for apps written for the reference, and ignored. */
   readonly jurisdiction?: string;
 }
@@ -44,6 +51,11 @@ export function isByRoute({ headers }: Request): boolean {
 const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
 /** Ids of sessions are made here, so another text begins no agent. */
 const SESSION_ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
+/**
+ * A client's name, its capabilities and a few icons. Each session stores them, and reads them again
+ * when its agent starts; anybody may begin sessions.
+ */
+const INITIALIZE_BYTES_MAX = 64 * 1024;
 const METHODS = "GET, POST, DELETE";
 const NO_BYTES = new Uint8Array(0);
 
@@ -69,6 +81,8 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
       if (request.method === "OPTIONS") return preflight(corsOptions);
       if (!METHODS.split(", ").includes(request.method))
         return withCors(methodNotAllowed(METHODS), corsOptions);
+      const foreign = pageRefusal(request, options);
+      if (foreign !== undefined) return withCors(foreign, corsOptions);
       const namespace = namespaceOf(env as Record<string, unknown>, binding, className);
       const isSse =
         transport === "sse" ||
@@ -109,7 +123,10 @@ function streamableSession(request: Request, bytes: Uint8Array): string | Respon
   if (request.method === "POST") {
     const body = jsonOf(bytes);
     if (body === undefined) return notJson();
-    if (isInitialize(body)) return `streamable-http:${crypto.randomUUID()}`;
+    if (isInitialize(body))
+      return (
+        messageRefusal(bytes, INITIALIZE_BYTES_MAX) ?? `streamable-http:${crypto.randomUUID()}`
+      );
   }
   return badRequest("Mcp-Session-Id header is required");
 }

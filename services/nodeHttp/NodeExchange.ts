@@ -202,10 +202,11 @@ export class NodeExchange implements Exchange, Peer {
   }
 
   /** Answers instead of the handler. With `linger`, the rest of the body is read and dropped. */
-  refuse(response: HttpResponse, after: "close" | "linger"): void {
+  refuse(given: HttpResponse, after: "close" | "linger"): void {
     this.#responded = true;
     if (this.#abort.fired) return;
     const res = this.#res;
+    const response = this.#owner.guard.refusal(this.request, given);
     const { status, body } = response;
     res.writeHead(status, reasonPhrase(status), headerLines(response, true, true));
     if (after === "close" || this.#req.complete) {

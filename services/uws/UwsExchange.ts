@@ -195,10 +195,11 @@ export class UwsExchange implements Exchange, Peer {
    */
   refuse(response: HttpResponse, after: "close" | "linger"): void {
     this.#responded = true;
+    const answer = this.#owner.guard.refusal(this.request, response);
     // Inside its parser, the library ignores a close if another request follows in the same packet.
     // Until the answer is sent, a following request cuts the connection.
-    if (after === "close") setImmediate(() => this.#refuse(response, after));
-    else this.#refuse(response, after);
+    if (after === "close") setImmediate(() => this.#refuse(answer, after));
+    else this.#refuse(answer, after);
   }
 
   #refuse({ status, headers, body }: HttpResponse, after: "close" | "linger"): void {

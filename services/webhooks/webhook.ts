@@ -47,6 +47,7 @@ export interface WebhookOptions {
   readonly deadlineMs?: number;
   /**
    * Size of the largest body in bytes; a larger one is answered 413. Default and maximum: 25 MiB.
+   * The default of `unsigned()` routes is 4 MiB.
    */
   readonly bodyBytesMax?: number;
   /**
@@ -68,6 +69,11 @@ const REDACT: ReadonlySet<string> = new Set<keyof RedactNames>(["headers", "quer
 
 /** No known provider waits longer than 30 s. Twice that covers other tools. */
 const DEADLINE_MS_MAX = 60_000;
+/**
+ * Gateways parse these bodies for anybody. JSON of as many bytes that names each of its values
+ * differently takes half a second of their thread.
+ */
+const UNSIGNED_BODY_BYTES_USUAL = 4 * 1024 * 1024;
 
 /**
  * Declares a route, for the list of routes that a module exports. `path` is like
@@ -109,6 +115,8 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   });
   if (!Array.isArray(redact)) known(redact, REDACT, "redact: ");
 
+  const usualBodyBytes =
+    verifier.unsigned === true ? UNSIGNED_BODY_BYTES_USUAL : WEBHOOK_BODY_BYTES_MAX;
   const within = (name: "deadlineMs" | "bodyBytesMax", usual: number, max: number): number => {
     const value: unknown = options[name] ?? usual;
     if (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= max) return Number(value);
@@ -121,7 +129,7 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
     verifier,
     answer,
     deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
-    bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),
+    bodyBytesMax: within("bodyBytesMax", usualBodyBytes, WEBHOOK_BODY_BYTES_MAX),
     ...redactionOf(verifier, redact, wrong),
   };
 }

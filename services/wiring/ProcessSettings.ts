@@ -50,6 +50,7 @@ export interface GatewayLimits {
   readonly connectionsMax: number | undefined;
   readonly perAddress: number | undefined;
   readonly perEntity: number | undefined;
+  readonly socketsPerAddress: number | undefined;
   /** Per second of one socket; 0: no limit. */
   readonly framesPerSocket: number | undefined;
   readonly bytesPerSocket: number | undefined;

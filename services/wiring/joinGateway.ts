@@ -58,10 +58,12 @@ function connectionsMax(limits: GatewayLimits, { log, role }: Settings): number 
 function socketRates({
   framesPerSocket = FRAMES_PER_SECOND,
   bytesPerSocket = BYTES_PER_SECOND,
+  socketsPerAddress,
 }: GatewayLimits): SocketRateLimits {
   return {
     ...(framesPerSocket > 0 && { frames: socketRate(framesPerSocket) }),
     ...(bytesPerSocket > 0 && { bytes: socketRate(bytesPerSocket) }),
+    ...(socketsPerAddress !== undefined && { perAddressMax: socketsPerAddress }),
   };
 }
 

@@ -10,13 +10,13 @@ export interface Answer {
 }
 
 /**
- * Ends with the answer's body, or with the connection. The caller's side stays open: a half-closed
- * one is a caller that has gone.
+ * Ends with the answer's body, or with the connection. `framed` is a body that frames itself. The
+ * caller's side stays open: a half-closed one is a caller that has gone.
  */
 export function ask(
   url: string,
   headers: Readonly<Record<string, string>>,
-  { method = "GET", path = "/", body = "" } = {},
+  { method = "GET", path = "/", body = "", framed = "" } = {},
 ): Promise<Answer> {
   const length = body === "" ? {} : { "content-length": String(Buffer.byteLength(body)) };
   const lines = Object.entries({ connection: "close", ...headers, ...length }).map(
@@ -38,6 +38,6 @@ export function ask(
     });
     socket.on("error", reject);
     socket.on("close", finish);
-    socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body}`);
+    socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body}${framed}`);
   });
 }

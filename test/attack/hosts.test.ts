@@ -166,10 +166,18 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
       );
       expect(invalid.status).toBe(400);
       expect(invalid.text.toLowerCase()).toContain(`access-control-allow-origin: ${origin}`);
-      // Listed or not: a signed class takes no HTTP.
-      expect((await ask(url, { host, origin }, { path: "/agents/signed-agent/a" })).status).toBe(
-        403,
-      );
+      const large = "x".repeat(26 * 1024 * 1024);
+      for (const [expected, request] of [
+        [413, { method: "POST", body: large }], // refused by the server
+        [413, { method: "POST", body: "[".repeat(600_000) }], // by the gateway
+        // Listed or not: a signed class takes no HTTP.
+        [403, { path: "/agents/signed-agent/a" }],
+      ] as const) {
+        const refused = await ask(url, { host, origin }, request);
+        expect(refused.status).toBe(expected);
+        expect(refused.text.toLowerCase()).toContain(`access-control-allow-origin: ${origin}`);
+        expect(refused.text).toContain("access-control-expose-headers: retry-after");
+      }
     }
     const foreign = await ask(url, { host, origin: "https://evil.example" });
     expect([foreign.status, /access-control/i.test(foreign.text)]).toEqual([403, false]);

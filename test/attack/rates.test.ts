@@ -6,6 +6,7 @@
 import { describe, expect, it, test } from "vitest";
 import { Agent, type Connection } from "agents";
 import { SocketRates, type SocketMeter } from "../../services/gateway/SocketRates.ts";
+import { pollUntil } from "../kit/poll.ts";
 import { adapters } from "../http/kit.ts";
 import { TestSocket, useSystems } from "../system/kit.ts";
 
@@ -94,6 +95,29 @@ const systems = useSystems();
 describe.each(adapters)("over $name", ({ name }) => {
   const start = (socketRates: object) =>
     systems.start({ agents: { Quiet, Loud } }, { http: name, gateway: { socketRates } });
+
+  it("an address has as many sockets as it may, also when it asks for all at once", async () => {
+    const system = await systems.start(
+      { agents: { Quiet } },
+      { http: name, gateway: { socketRates: { perAddressMax: 2 }, trustedProxies: 1 } },
+    );
+    const open = (caller: string) =>
+      TestSocket.open(`${system.url}/agents/quiet/a`, { "x-forwarded-for": caller });
+    const asked = await Promise.all(Array.from({ length: 5 }, () => open("192.0.2.1")));
+    const opened = asked.filter(({ refused }) => refused === undefined);
+    expect(opened).toHaveLength(2);
+    expect(asked.flatMap(({ refused }) => refused?.status ?? [])).toEqual([429, 429, 429]);
+    const other = await open("192.0.2.2");
+    const behindProxy = await Promise.all(Array.from({ length: 3 }, () => open("10.0.0.1")));
+    for (const { refused } of [other, ...behindProxy]) expect(refused).toBeUndefined();
+    await opened[0]!.close(1000);
+    await pollUntil("its place is free", async () => {
+      const { refused } = await open("192.0.2.1");
+      return refused === undefined || { done: false, saw: refused.status };
+    });
+    const { addresses } = system.gateway.gateway.sockets.rates as unknown as { addresses: Map<string, { places: number }> }; // prettier-ignore
+    expect(addresses.get("192.0.2.1")?.places).toBe(2);
+  });
 
   it("a flood of frames, bytes or pings closes its socket with 1013, and no other", async () => {
     const system = await start({

@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
@@ -87,6 +88,23 @@ it("a tunnel beside another public URL is refused", async () => {
     expect(err).toContain("--tunnel and --public-url (AGENTS_PUBLIC_URL)");
     expect(code).toBe(2);
   }
+});
+
+it("a port that another program uses is refused before the tunnel opens", async () => {
+  const folder = tempFolder("tunnel-taken");
+  const [server, opened] = [join(folder.path, "server.ts"), join(folder.path, "opened")];
+  writeFileSync(server, "export default {};\n");
+  const other = createServer().listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const port = String((other.address() as AddressInfo).port);
+  const tunnel = `"${process.execPath}" -e 'require("fs").writeFileSync("${opened}", "")'`;
+  const { code, err } = await runAgents(["dev", server, "--port", port, "--data", join(folder.path, "data"), "--tunnel", tunnel], {}); // prettier-ignore
+  expect(err).toBe(
+    `agents: 127.0.0.1:${port} is in use by another process: stop it, or choose another port\n`,
+  );
+  expect([code, existsSync(opened)]).toEqual([1, false]);
+  other.close();
+  folder.remove();
 });
 
 it("every provider has a settings page", () => {

@@ -34,6 +34,30 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
+    it("its own answers have the handler's headers for them", async () => {
+      await using server = await startServer(adapter, {
+        limitBody: () => LIMIT,
+        refusalHeaders: ({ target }) => {
+          if (target === "/broken") throw new Error("broken");
+          return [["x-page", target]];
+        },
+        onRequest: () => Promise.reject(new Error("failed")),
+      });
+      for (const [status, head] of [
+        [413, `Content-Length: ${LIMIT + 1}\r\n\r\n`],
+        [500, "Content-Length: 1\r\n\r\nx"],
+      ] as const) {
+        using client = await RawClient.connect(server.port);
+        const response = await client.send(`${POST}${head}`).response();
+        expect(response.statusLine).toContain(String(status));
+        expect(valuesOf(response, "x-page")).toEqual(["/"]);
+      }
+      using client = await RawClient.connect(server.port);
+      const broken = `POST /broken HTTP/1.1\r\nHost: h\r\nContent-Length: ${LIMIT + 1}\r\n\r\n`;
+      expect((await client.send(broken).response()).statusLine).toContain("413");
+      expect(server.failures.map(({ during }) => during)).toEqual(["onRequest", "refusalHeaders"]);
+    });
+
     it("a caller that is still sending can read the 413", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;

@@ -53,10 +53,16 @@ export const INITIALIZE = {
 };
 
 /** One message of the protocol as plain HTTP. */
-export const post = (url: string, message: unknown, session?: string): Promise<Response> =>
+export const post = (
+  url: string,
+  message: unknown,
+  session?: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> =>
   fetch(url, {
     method: "POST",
     headers: {
+      ...headers,
       accept: "application/json, text/event-stream",
       "content-type": "application/json",
       "mcp-protocol-version": "2025-11-25",

@@ -99,6 +99,17 @@ describe("a client that sends", () => {
     },
   );
 
+  it("more than 64 KiB to begin a session begins none", async () => {
+    const named = (name: string) => {
+      const params = { ...INITIALIZE.params, clientInfo: { name, version: "1" } };
+      return post(`${system.url}/mcp`, { ...INITIALIZE, params });
+    };
+    const refused = await named("x".repeat(64 * 1024));
+    expect(await refused.text()).toMatch(/-32000.*Payload Too Large.*65536/);
+    expect(refused.status).toBe(413);
+    expect((await named("x".repeat(63 * 1024))).status).toBe(200);
+  });
+
   it("a huge message without a session is an error", async () => {
     for (const path of ["/mcp", "/auto"])
       for (const params of [

@@ -6,6 +6,7 @@ import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import module, { CounterMcp } from "./counterModule.ts";
 import { connectClient, INITIALIZE, post } from "./kit.ts";
 
+const PAGE = "https://app.example.com";
 const systems = useSystems();
 let system: System;
 /** The path of a session's agent by the default routing. */
@@ -43,6 +44,32 @@ describe("a session", () => {
     expect(await call("add", { amount: 1 })).toBe("1");
     await client.close();
   });
+
+  it.each([
+    ["a page of another site", { origin: "https://evil.example" }, 403],
+    ["a page that hides its origin", { origin: "null" }, 403],
+    ["an image of another site", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" }, 403],
+    ["a page of this machine", { origin: "http://localhost:5173" }, 200],
+    ["no page", {}, 200],
+  ])("of a server on this machine is begun by its own pages alone: %s", async (_, headers, status) => {
+    const answer = await post(`${system.url}/mcp`, INITIALIZE, undefined, headers);
+    expect(answer.status).toBe(status);
+    if (status === 403) expect(await answer.text()).toContain("allowedOriginHostnames");
+  }); // prettier-ignore
+
+  it.each([
+    ["every page, under a public name", "https://mcp.example.com/mcp", {}, true],
+    ["the page that corsOptions name", "http://localhost/mcp", { corsOptions: { origin: PAGE } }, true],
+    ["listed pages", "http://localhost/mcp", { allowedOriginHostnames: ["app.example.com"] }, true],
+    ["no others", "https://mcp.example.com/mcp", { allowedOriginHostnames: ["x.example"] }, false],
+    ["every page", "http://[::1]:8787/mcp", { allowedOriginHostnames: "*" as const }, true],
+  ])("is open to %s", async (_, url, options, passes) => {
+    const request = new Request(url, { method: "POST", headers: { origin: PAGE }, body: "{" });
+    // There is no agent to pass it to.
+    const asked = CounterMcp.serve("/mcp", options).fetch(request, {});
+    const status = await asked.then(({ status: refused }) => refused, () => "passed");
+    expect(status).toBe(passes ? "passed" : 403);
+  }); // prettier-ignore
 
   it("has sockets of those who know it, as any agent", async () => {
     const { client, transport } = await connectClient(`${system.url}/mcp`);

@@ -49,6 +49,8 @@ describe("webhook", () => {
     });
     expect(slack({ secret: "S" }).deadlineMs).toBe(2500);
     expect(stripe({ secret: "S" }).deadlineMs).toBe(5000);
+    const anybody = webhook("/w", { agent: "A", verify: unsigned(), entity: constant("a") });
+    expect(anybody.bodyBytesMax).toBe(4 * 1024 * 1024);
     const options = { answer: "stored", deadlineMs: 1000, bodyBytesMax: 1024 } as const;
     expect(webhook("/w", { agent: "A", verify, entity, ...options })).toMatchObject(options);
   });

@@ -23,6 +23,11 @@ export const perEntity = (): Option =>
     .env("AGENTS_RATE_PER_ENTITY")
     .argParser((text: string) => readWhole(text, 1, 1_000_000));
 
+export const socketsPerAddress = (): Option =>
+  new Option("--sockets-per-address <count>", "open sockets from one address; above it: 429")
+    .env("AGENTS_SOCKETS_PER_ADDRESS")
+    .argParser((text: string) => readWhole(text, 1, 10_000_000));
+
 // The defaults are those of `SocketRates`, which the command line does not load for its help.
 export const framesPerSocket = (): Option =>
   new Option(

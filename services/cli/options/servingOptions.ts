@@ -45,6 +45,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly maxConnections?: number;
   readonly ratePerAddress?: number;
   readonly ratePerEntity?: number;
+  readonly socketsPerAddress?: number;
   readonly framesPerSocket?: number;
   readonly bytesPerSocket?: number;
   readonly trustedProxies?: number;
@@ -112,6 +113,7 @@ export function servingOptions(
       connectionsMax: given.maxConnections,
       perAddress: given.ratePerAddress,
       perEntity: given.ratePerEntity,
+      socketsPerAddress: given.socketsPerAddress,
       framesPerSocket: given.framesPerSocket,
       bytesPerSocket: given.bytesPerSocket,
       trustedProxies: given.trustedProxies,

@@ -4,6 +4,7 @@
  * files change. If that fails, the previous code keeps running.
  */
 import { Option, type Command } from "commander";
+import * as Effect from "effect/Effect";
 import { hostAndPort } from "../../../core/http/hostAndPort.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
@@ -14,6 +15,7 @@ import { archive, history } from "../options/historyOptions.ts";
 import * as limit from "../options/gatewayOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
+import { checkListen } from "../../http/explainListen.ts";
 import { identityOfLiving } from "../../lock/ProcessIdentity.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
@@ -118,6 +120,8 @@ async function devCommand(
     );
   const file = await findModule(terminal, module);
   refuseSecond(terminal, options.dataFolder);
+  // The worker listens last of all: a tunnel would be open to the port's other program.
+  await Effect.runPromise(checkListen(options));
   const installation = await openInstallationIfAsked(context, given);
   const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
   const { onConsoleKey } = await import("../serving/consoleKey.ts");

@@ -18,6 +18,7 @@ export function addGateway(program: Command, context: CommandContext): void {
     .addOption(limit.connectionsMax())
     .addOption(limit.perAddress())
     .addOption(limit.perEntity())
+    .addOption(limit.socketsPerAddress())
     .addOption(limit.framesPerSocket())
     .addOption(limit.bytesPerSocket())
     .addOption(limit.trustedProxies())

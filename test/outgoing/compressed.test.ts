@@ -1,0 +1,109 @@
+/**
+ * Compressed answers that code passes on: of a module's `fetch` and of an agent's, as they are, in
+ * another response, and as a step's result. What reaches the client is what its headers say.
+ */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Agent } from "agents";
+import { decodedAnswer } from "../../services/node/decodedAnswer.ts";
+import { installGatedFetch } from "../../services/node/gatedFetch.ts";
+import { useSystems } from "../system/kit.ts";
+
+const TEXT = JSON.stringify({ words: "word ".repeat(2_000) });
+const BODIES: Readonly<Record<string, Uint8Array>> = {
+  gzip: gzipSync(TEXT),
+  br: brotliCompressSync(TEXT),
+  identity: Buffer.from(TEXT),
+};
+
+/** Answers with the body that the path names. */
+let upstream: Server;
+let upstreamUrl: string;
+const plain = globalThis.fetch;
+beforeAll(async () => {
+  upstream = createServer((request, response) => {
+    const coding = request.url!.slice(1);
+    if (coding === "moved") return response.writeHead(302, { location: "/gzip" }).end();
+    const body = BODIES[coding]!;
+    response.writeHead(200, {
+      "content-type": "application/json",
+      "content-length": body.length,
+      "x-own": "kept",
+      ...(coding !== "identity" && { "content-encoding": coding }),
+    });
+    response.end(body);
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => upstream.once("listening", resolve));
+  upstreamUrl = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+  installGatedFetch();
+});
+afterAll(() => {
+  globalThis.fetch = plain;
+  upstream.close();
+});
+
+const passOn: Readonly<Record<string, (url: string, agent: Agent) => Promise<Response>>> = {
+  "as it is": (url) => fetch(url),
+  "in another response": async (url) => {
+    const answer = await fetch(url);
+    return new Response(answer.body, answer);
+  },
+  "as text": async (url) => {
+    const { headers, status, ...rest } = await fetch(url).then(async (answer) => ({
+      headers: answer.headers,
+      status: answer.status,
+      text: await answer.text(),
+    }));
+    return new Response(rest.text, { headers, status });
+  },
+  "as a step's result": (url, agent) => agent.fetch(url),
+};
+
+class Proxy extends Agent {
+  override async onRequest(request: Request): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    return passOn[searchParams.get("how")!]!(searchParams.get("url")!, this);
+  }
+}
+
+describe.each(["uws", "node"] as const)("a compressed answer, on %s", (http) => {
+  const systems = useSystems();
+  let url: string;
+  beforeAll(async () => {
+    const module = { agents: { Proxy } };
+    url = (await systems.start(module, { http })).url;
+  });
+
+  it.each(Object.keys(passOn).flatMap((how) => Object.keys(BODIES).map((coding) => [how, coding])))(
+    "that an agent passes on %s arrives whole: %s",
+    async (how, coding) => {
+      const query = new URLSearchParams({ how: how!, url: `${upstreamUrl}/${coding}` });
+      const answer = await plain(`${url}/agents/proxy/p?${query.toString()}`);
+      expect(await answer.text()).toBe(TEXT);
+      expect(answer.headers.get("x-own")).toBe("kept");
+    },
+  );
+});
+
+describe("the answer of fetch", () => {
+  it("keeps all but the headers of the wire", async () => {
+    const answer = await fetch(`${upstreamUrl}/moved`);
+    expect([answer.status, answer.ok, answer.redirected]).toEqual([200, true, true]);
+    expect(answer.url).toBe(`${upstreamUrl}/gzip`);
+    expect(answer.headers.has("content-encoding")).toBe(false);
+    expect(answer.headers.has("content-length")).toBe(false);
+    expect(await answer.clone().text()).toBe(TEXT);
+    expect(await answer.json()).toEqual(JSON.parse(TEXT));
+  });
+
+  it("is untouched where nothing was decoded", async () => {
+    const head = await fetch(`${upstreamUrl}/gzip`, { method: "HEAD" });
+    expect(head.headers.get("content-encoding")).toBe("gzip");
+    const whole = await fetch(`${upstreamUrl}/identity`);
+    expect(whole.headers.get("content-length")).toBe(String(TEXT.length));
+    const other = new Response("x", { headers: { "content-encoding": "gzip, compress" } });
+    expect(decodedAnswer(other)).toBe(other);
+  });
+});
