@@ -5,10 +5,20 @@
  * compressed again; other runtimes leave the headers out, as this does.
  */
 
-/** The codings that every supported Node decodes. It leaves a body with any other one as it is. */
-const DECODED: ReadonlySet<string> = new Set(["gzip", "x-gzip", "deflate", "br"]);
+/** From this on, Node's HTTP client decodes zstd: Node 24.4. */
+const WITH_ZSTD = [7, 11] as const;
+/** What this Node decodes. It leaves a body with any other coding as it is. */
+const DECODED: ReadonlySet<string> = new Set([
+  ...["gzip", "x-gzip", "deflate", "br"],
+  ...(decodesZstd(process.versions["undici"] ?? "0.0") ? ["zstd"] : []),
+]);
 /** The highest status that `Response` takes. */
 const STATUS_MAX = 599;
+
+function decodesZstd(version: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return major > WITH_ZSTD[0] || (major === WITH_ZSTD[0] && minor >= WITH_ZSTD[1]);
+}
 
 /** `answer` itself if it was not decoded. */
 export function decodedAnswer(answer: Response): Response {
