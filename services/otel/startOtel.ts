@@ -20,12 +20,16 @@ type Variables = Readonly<Record<string, string | undefined>>;
 /** True if the variables enable the export of traces. */
 export function asksForTraces(env: Variables): boolean {
   if (/^true$/i.test(env["OTEL_SDK_DISABLED"] ?? "")) return false;
-  const exporter = env["OTEL_TRACES_EXPORTER"];
-  if (exporter !== undefined && exporter !== "") return exporter !== "none";
+  const exporter = readVariable(env, "OTEL_TRACES_EXPORTER");
+  if (exporter !== undefined) return exporter !== "none";
   return ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"].some(
-    (name) => (env[name] ?? "") !== "",
+    (name) => readVariable(env, name) !== undefined,
   );
 }
+
+/** An empty variable counts as one that is not set, as OpenTelemetry specifies. */
+const readVariable = (env: Variables, name: string): string | undefined =>
+  env[name] === "" ? undefined : env[name];
 
 /**
  * Undefined: nothing is traced. The service's name is `agents-<role>` if `OTEL_SERVICE_NAME` is not
@@ -42,7 +46,7 @@ export async function startOtel(
   try {
     const { NodeSDK } = await import("@opentelemetry/sdk-node");
     sdk = new NodeSDK({
-      serviceName: env["OTEL_SERVICE_NAME"] ?? `agents-${role}`,
+      serviceName: readVariable(env, "OTEL_SERVICE_NAME") ?? `agents-${role}`,
       instrumentations: [],
       // Logs and metrics are provided in other ways (standard error, `/metrics`).
       logRecordProcessors: [],
