@@ -9,7 +9,10 @@
 const WITH_ZSTD = [7, 11] as const;
 /** What this Node decodes. It leaves a body with any other coding as it is. */
 const DECODED: ReadonlySet<string> = new Set([
-  ...["gzip", "x-gzip", "deflate", "br"],
+  "gzip",
+  "x-gzip",
+  "deflate",
+  "br",
   ...(decodesZstd(process.versions["undici"] ?? "0.0") ? ["zstd"] : []),
 ]);
 /** The highest status that `Response` takes. */
