@@ -1,4 +1,4 @@
-/** The process of an isolated agent, asked by hand: when it gives its agent up. */
+/** When the process of an isolated agent lets its agent go. The test sends the ward's requests. */
 import { Effect, Layer, Scope } from "effect";
 import { expect, test } from "vitest";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";

@@ -4,7 +4,7 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import {
-  makeFolder,
+  makeBackupFolder,
   writeFiles,
   writeManifest,
 } from "../../services/cli/agents/backup/backupFolder.ts";
@@ -42,7 +42,7 @@ test.each([
       yield* entries;
     })();
     const shares = 1;
-    await makeFolder(folder.path);
+    makeBackupFolder(folder.path);
     const part = { prefix: "events-0-1", kind: "events", shares } as const;
     const files = await writeFiles(folder.path, part, stream);
     const { length: events } = entries;

@@ -25,7 +25,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { basesOf, findMissing } from "../agents/backup/backupBases.ts";
 import { readChain } from "../agents/backup/backupChain.ts";
 import { pieceOf, rangesOf, saveRange } from "../agents/backup/backupEvents.ts";
-import { makeFolder, writeFiles, writeManifest } from "../agents/backup/backupFolder.ts";
+import { makeBackupFolder, writeFiles, writeManifest } from "../agents/backup/backupFolder.ts";
 import { BackupLog, LOCK, type BackupPlan, type Piece } from "../agents/backup/BackupLog.ts";
 import { withFileLock } from "../agents/withFileLock.ts";
 import { inParallel } from "../agents/inParallel.ts";
@@ -129,7 +129,7 @@ export async function backup(
     await BackupLog.check(path);
     return open(async (ports) => {
       if (earlier !== undefined) await checkOurs(ports, earlier);
-      await makeFolder(path);
+      makeBackupFolder(path);
       return withFileLock(lock, time, () => write(ports, earlier));
     });
   });

@@ -19,7 +19,7 @@ import {
   shareEvents,
 } from "../../../services/cli/agents/backup/backupChain.ts";
 import {
-  makeFolder,
+  makeBackupFolder,
   writeFiles,
   writeManifest,
 } from "../../../services/cli/agents/backup/backupFolder.ts";
@@ -101,7 +101,7 @@ async function writeBackup(
   events: ReadonlyArray<Omit<BackupEntry, "id">>,
   since: string | undefined,
 ): Promise<void> {
-  await makeFolder(path);
+  makeBackupFolder(path);
   const some = async function* (entries: ReadonlyArray<Omit<BackupEntry, "id">>) {
     for (const entry of entries) yield { ...entry, id: ID };
   };

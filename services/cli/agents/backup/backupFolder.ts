@@ -7,7 +7,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, readFile, rename, writeFile, type FileHandle } from "node:fs/promises";
+import { open, readFile, rename, writeFile, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
@@ -26,6 +26,7 @@ import {
 import { CorruptFrame } from "../../../../schemas/Frame.ts";
 import { readLines } from "../readLines.ts";
 import { failed } from "../../terminal/CliError.ts";
+import { makeFolder } from "../../terminal/makeFolder.ts";
 
 /**
  * Only the owner may read the files, which contain everything that agents store and their callers
@@ -40,8 +41,7 @@ const MEMBER_CHARS = 256 * 1024;
 const GZIP_LEVEL = 3;
 const gzipped = promisify(gzip);
 
-export const makeFolder = (folder: string): Promise<string | undefined> =>
-  mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
+export const makeBackupFolder = (path: string): void => makeFolder(path, PRIVATE_FOLDER);
 
 /** A file of lines, which is compressed as it grows. */
 export class LinesFile {
