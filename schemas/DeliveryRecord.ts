@@ -4,12 +4,10 @@
  * (the host whose turn failed, ended after the 202, or gave up the input) writes another with the
  * fields that are new. A reader joins them (`joinRecords`).
  *
- * Records are stored in batches, each a `Frame` whose head contains them. A record has no body, no
- * header and no query: the input's bytes are in the agent's journal, and those of a refused request
- * are nowhere.
+ * Records are stored in batches (`RecordBatch`). A record has no body, no header and no query: the
+ * input's bytes are in the agent's journal, and those of a refused request are nowhere.
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 /**
  * - `refused`: answered 4xx before an agent saw it; `why` has the reason.
@@ -76,25 +74,6 @@ export const DeliveryRecord = Schema.Struct({
   trace: Schema.optionalKey(Schema.String),
 });
 export type DeliveryRecord = typeof DeliveryRecord.Type;
-
-const RecordBatch = Schema.Struct({
-  /** Id of the process that wrote them. */
-  by: Schema.String,
-  records: Schema.Array(DeliveryRecord),
-});
-export type RecordBatch = typeof RecordBatch.Type;
-
-export const encodeRecords = (batch: RecordBatch): Uint8Array => encodeFrame(batch);
-
-const decodeBatch = Schema.decodeUnknownResult(RecordBatch);
-
-/** Throws `CorruptFrame` or `UnknownVersion`. */
-export function decodeRecords(bytes: Uint8Array): RecordBatch {
-  const batch = decodeBatch(decodeFrame(bytes).head);
-  if (batch._tag === "Failure")
-    throw new CorruptFrame({ message: `no delivery records: ${String(batch.failure)}` });
-  return batch.success;
-}
 
 /** The shortest digits that are letters and numbers of one case. */
 const RADIX = 36;

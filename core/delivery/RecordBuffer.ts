@@ -10,12 +10,12 @@ import { kindOf, RECORD_KINDS, type RecordKind } from "./DeliveryLog.ts";
 /** A reader waits no longer than this. A busy gateway fills its batches sooner (`BATCH_BYTES`). */
 const FLUSH_MS = 250;
 /**
- * Some fifty records. Half of what a connection to the broker gathers before it writes
+ * A hundred records or more. Half of what a connection to the broker gathers before it writes
  * (`services/nats/client/gatherWrites`), so that a batch is written with the events of its pass.
  */
 const BATCH_BYTES = 16 * 1024;
-/** Bytes of a usual record as JSON, without its variable texts. */
-const RECORD_BYTES = 300;
+/** Bytes of a usual record in its batch (`RecordBatch`, rule 2), without its variable texts. */
+const RECORD_BYTES = 120;
 /** Two seconds of a busy gateway; after longer the broker is unavailable. About 10 MB. */
 const WAITING_MAX = 20_000;
 /** Texts of agents (errors) are cut to this many UTF-16 units. */

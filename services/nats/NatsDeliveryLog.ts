@@ -12,7 +12,8 @@ import {
   type RecordKind,
 } from "../../core/delivery/DeliveryLog.ts";
 import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";
-import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import { decodeRecords, encodeRecords } from "../../schemas/RecordBatch.ts";
 import { ifReadable } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { unavailable } from "./client/JetStreamApi.ts";

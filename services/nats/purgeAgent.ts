@@ -19,7 +19,7 @@
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Purged } from "../../core/journal/Purged.ts";
 import { shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
-import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/DeliveryRecord.ts";
+import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/RecordBatch.ts";
 import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./layout/claimCheck.ts";
 import { ApiRefusal } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";

@@ -4,7 +4,8 @@
  */
 import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
-import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import { decodeRecords, encodeRecords } from "../../schemas/RecordBatch.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { PublishOutcome } from "../../services/nats/client/AckPublisher.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";

@@ -12,7 +12,8 @@ import {
 } from "../../../schemas/BackupFile.ts";
 import { DeadLetterHead, decodeDeadLetter, encodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { decodeReceipt, encodeReceipt, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
-import { decodeRecords, DeliveryRecord, encodeRecords } from "../../../schemas/DeliveryRecord.ts";
+import { DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
+import { decodeRecords, encodeRecords } from "../../../schemas/RecordBatch.ts";
 import { decodeEnvelope, encodeEnvelope, InboxHead } from "../../../schemas/InboxEnvelope.ts";
 import {
   Cause,
@@ -147,7 +148,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     fields: keys(DeadLetterHead),
   },
   deliveries: {
-    write: () => encodeRecords({ by: "gateway-1", records: [RECORD] }),
+    write: () => encodeRecords({ by: "gateway-1", records: [RECORD, { id: "mwvbsxl7-70lqa02", at: TIME, status: "answered" }] }),
     read: decodeRecords,
     fields: keys(DeliveryRecord),
   },
