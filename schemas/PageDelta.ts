@@ -287,11 +287,12 @@ function walk(
 }
 
 class Reader {
-  private readonly bytes: Uint8Array;
   at: number;
 
-  constructor(bytes: Uint8Array, at: number) {
-    this.bytes = bytes;
+  constructor(
+    private readonly bytes: Uint8Array,
+    at: number,
+  ) {
     this.at = at;
   }
 

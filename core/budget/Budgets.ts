@@ -115,7 +115,6 @@ interface SpendRow extends Counter {
 }
 
 export class Budgets {
-  private readonly agent: BudgetAgent;
   /** The ids of turns that reserved, and their numbers of calls (rule 1). */
   private readonly calls = new WeakMap<Turn, { readonly id: string; count: number }>();
   /** Turns without a durable input that have reserved (rule 3). */
@@ -132,8 +131,10 @@ export class Budgets {
   private mayBeLost: boolean;
 
   /** Made at the first use after the agent's activation. `inCommit`: that use is a commit. */
-  constructor(agent: BudgetAgent, inCommit: boolean) {
-    this.agent = agent;
+  constructor(
+    private readonly agent: BudgetAgent,
+    inCommit: boolean,
+  ) {
     this.made = !agent.database.isEmpty;
     this.made = this.exists;
     this.mayBeLost = this.made;

@@ -161,18 +161,16 @@ class Internals {
   readyState: number = Connection.OPEN;
   /** Keys of the durable streams that its client reads, by the client's ids. */
   readonly reads = new SparseMap<string, string>();
-  private readonly tags: ReadonlyArray<string>;
 
   constructor(
     info: SocketInfo,
     outlet: ConnectionOutlet,
-    tags: ReadonlyArray<string>,
+    private readonly tags: ReadonlyArray<string>,
     life: number,
   ) {
     const { attachment } = info;
     this.info = info;
     this.outlet = outlet;
-    this.tags = tags;
     this.state = attachment?.state ?? null;
     this.readonly = attachment?.readonly ?? false;
     this.protocol = attachment?.protocol ?? true;

@@ -31,8 +31,6 @@ type StoreBatch = (kind: RecordKind, records: ReadonlyArray<DeliveryRecord>) => 
 type Clock = Pick<TimeShape, "monotonicMs" | "after">;
 
 export class RecordBuffer {
-  private readonly time: Clock;
-  private readonly store: StoreBatch;
   private readonly waiting: Record<RecordKind, DeliveryRecord[]> = { taken: [], refused: [] };
   private bytes: Record<RecordKind, number> = { taken: 0, refused: 0 };
   /** Records that are being stored. */
@@ -46,9 +44,10 @@ export class RecordBuffer {
   private omitted: { record: DeliveryRecord; count: number } | undefined;
   private droppedCount = 0;
 
-  constructor(time: Clock, store: StoreBatch) {
-    this.time = time;
-    this.store = store;
+  constructor(
+    private readonly time: Clock,
+    private readonly store: StoreBatch,
+  ) {
     this.refilledMs = time.monotonicMs();
   }
 

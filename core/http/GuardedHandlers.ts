@@ -33,11 +33,10 @@ export class GuardedHandlers {
   readonly unsent: PeerBytes;
   /** Bodies that arrive, and those of requests that are not answered yet. */
   readonly bodies: PeerBytes;
-  private readonly handlers: HttpHandlers;
 
   /** `nowMs`: a clock that never goes back. */
   constructor(
-    handlers: HttpHandlers,
+    private readonly handlers: HttpHandlers,
     {
       unsentBytesMax,
       bodiesBytesMax,
@@ -45,7 +44,6 @@ export class GuardedHandlers {
     }: Pick<HttpServerOptions, "unsentBytesMax" | "bodiesBytesMax" | "answerStallMs">,
     nowMs: () => number,
   ) {
-    this.handlers = handlers;
     this.unsent = new PeerBytes(unsentBytesMax, { graceMs, nowMs });
     this.bodies = new PeerBytes(bodiesBytesMax);
   }

@@ -30,7 +30,6 @@ const NOT_STORED = 0 as Sequence;
 
 export class DirectInput implements AgentInput, UnstoredInput {
   readonly id: AgentId;
-  private readonly envelope: InboxEnvelope;
   /** Its sequence in the inbox; 0 while it is not stored there. */
   seq = NOT_STORED;
   readonly deliveries = 1;
@@ -38,9 +37,11 @@ export class DirectInput implements AgentInput, UnstoredInput {
   readonly ended: Promise<DirectEnd>;
   private end!: (end: DirectEnd) => void;
 
-  constructor(id: AgentId, envelope: InboxEnvelope) {
+  constructor(
+    id: AgentId,
+    private readonly envelope: InboxEnvelope,
+  ) {
     this.id = id;
-    this.envelope = envelope;
     this.data = envelope.body;
     this.ended = new Promise((resolve) => (this.end = resolve));
   }

@@ -43,8 +43,6 @@ export interface Trust {
 }
 
 export class InputDoubts {
-  private readonly agent: DoubtsAgent;
-  private readonly trust: Trust;
   /** Rule 1; undefined until an input was asked about. */
   private doubtful: boolean | undefined;
   /** Settles when the last announcement is stored. */
@@ -52,10 +50,10 @@ export class InputDoubts {
   /** Key of the input of rule 3 or 5. */
   private alone: string | undefined;
 
-  constructor(agent: DoubtsAgent, trust: Trust) {
-    this.agent = agent;
-    this.trust = trust;
-  }
+  constructor(
+    private readonly agent: DoubtsAgent,
+    private readonly trust: Trust,
+  ) {}
 
   /** Rules 3 and 5: nothing may begin until `over`. */
   get closed(): boolean {

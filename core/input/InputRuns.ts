@@ -59,20 +59,17 @@ interface Outcome {
 }
 
 export class InputRuns {
-  private readonly agent: RunAgent;
-  private readonly host: RunHost;
-  private readonly doubts: InputDoubts;
   /**
    * By key, on the monotonic clock: the stored copy of a failed `DirectInput` arrives at once and
    * waits until then.
    */
   private readonly resting = new SparseMap<string, number>();
 
-  constructor(agent: RunAgent, host: RunHost, doubts: InputDoubts) {
-    this.agent = agent;
-    this.host = host;
-    this.doubts = doubts;
-  }
+  constructor(
+    private readonly agent: RunAgent,
+    private readonly host: RunHost,
+    private readonly doubts: InputDoubts,
+  ) {}
 
   /** Milliseconds until an input's next attempt may begin; 0: now. */
   restMs(key: string): number {

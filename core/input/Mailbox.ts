@@ -69,8 +69,6 @@ interface Running {
 }
 
 export class Mailbox {
-  private readonly agent: MailboxAgent;
-  private readonly host: MailboxHost;
   private readonly doubts: InputDoubts;
   private readonly waiting: AgentInput[] = [];
   private withBytes = 0;
@@ -84,9 +82,11 @@ export class Mailbox {
   private readonly runs: InputRuns;
   private readonly slices: TimeSlices;
 
-  constructor(agent: MailboxAgent, host: MailboxHost, trust: Trust = {}) {
-    this.agent = agent;
-    this.host = host;
+  constructor(
+    private readonly agent: MailboxAgent,
+    private readonly host: MailboxHost,
+    trust: Trust = {},
+  ) {
     this.slices = turnSlicesOf(agent.time);
     this.doubts = new InputDoubts(agent, trust);
     this.runs = new InputRuns(agent, host, this.doubts);

@@ -20,16 +20,16 @@ export class StoredInput implements AgentInput {
   data: Uint8Array | undefined;
   readonly direct = undefined;
   readonly encoded = undefined;
-  private readonly handle: InputHandle;
-  private readonly outlet: AnswerOutlet;
 
-  constructor(handle: InputHandle, data: Uint8Array | undefined, outlet: AnswerOutlet) {
+  constructor(
+    private readonly handle: InputHandle,
+    data: Uint8Array | undefined,
+    private readonly outlet: AnswerOutlet,
+  ) {
     this.id = handle.id;
     this.seq = handle.seq;
     this.deliveries = handle.deliveries;
-    this.handle = handle;
     this.data = data;
-    this.outlet = outlet;
   }
 
   read(data: Uint8Array): InboxEnvelope {

@@ -30,8 +30,6 @@ export type SuspectsAgent = Pick<
 >;
 
 export class Suspects {
-  private readonly agent: SuspectsAgent;
-  private readonly unbegun: Unbegun;
   /** Settles when the last such job is over. Undefined: none ran yet. */
   private lastJob: Promise<void> | undefined;
   private lastInput: Promise<void> | undefined;
@@ -41,10 +39,10 @@ export class Suspects {
   /** Monotonic: until then, calls are not admitted beside them. */
   private apartUntilMs = 0;
 
-  constructor(agent: SuspectsAgent, unbegun: Unbegun) {
-    this.agent = agent;
-    this.unbegun = unbegun;
-  }
+  constructor(
+    private readonly agent: SuspectsAgent,
+    private readonly unbegun: Unbegun,
+  ) {}
 
   /** True while something that may have killed its host runs or waits. */
   get any(): boolean {

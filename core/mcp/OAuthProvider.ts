@@ -93,7 +93,6 @@ export class StoredOAuthProvider implements OAuthProvider {
   clientId: string | undefined;
   serverId: string | undefined;
   readonly redirectUrl: string | undefined;
-  private readonly storage: AgentStorage;
   private readonly clientName: string;
   private readonly time: TimeShape;
   /** Names the verifier of the authorization that is under way. */
@@ -101,14 +100,13 @@ export class StoredOAuthProvider implements OAuthProvider {
 
   /** `callbackUrl` empty: users can't be redirected to the agent, and authorization fails. */
   constructor(
-    storage: AgentStorage,
+    private readonly storage: AgentStorage,
     options: {
       readonly clientName: string;
       readonly callbackUrl: string;
       readonly time: TimeShape;
     },
   ) {
-    this.storage = storage;
     this.clientName = options.clientName;
     this.redirectUrl = options.callbackUrl === "" ? undefined : options.callbackUrl;
     this.time = options.time;

@@ -77,17 +77,17 @@ class Asker {
 }
 
 export class Queries implements QueriesShape {
-  private readonly view: View;
-  private readonly catchUp: () => Promise<void>;
   private readonly runApart: RunApart | undefined;
   private readonly code = new Asker();
   private readonly operators = new Asker();
   private isAnswering = false;
 
   /** Without `runApart` each statement runs in the view to its end. */
-  constructor(view: View, catchUp: () => Promise<void>, runApart?: RunApart) {
-    this.view = view;
-    this.catchUp = catchUp;
+  constructor(
+    private readonly view: View,
+    private readonly catchUp: () => Promise<void>,
+    runApart?: RunApart,
+  ) {
     this.runApart = runApart;
   }
 

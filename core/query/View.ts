@@ -111,7 +111,6 @@ interface Trimmed {
 }
 
 export class View {
-  private readonly databases: Pick<DatabasesShape, "open" | "discard">;
   private readonly id: AgentId;
   private readonly limits: ViewLimits;
   private readonly kept: boolean;
@@ -136,11 +135,10 @@ export class View {
 
   /** `databases`: those of the view's own folder, or temporary ones for a view that is not kept. */
   constructor(
-    databases: Pick<DatabasesShape, "open" | "discard">,
+    private readonly databases: Pick<DatabasesShape, "open" | "discard">,
     namespace: string,
     { limits = VIEW_LIMITS, kept = true, atTimeMs = Infinity }: ViewOptions = {},
   ) {
-    this.databases = databases;
     this.limits = limits;
     this.kept = kept;
     this.atTimeMs = atTimeMs;

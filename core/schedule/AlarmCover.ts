@@ -36,7 +36,6 @@ interface CoverOptions {
 }
 
 export class AlarmCover {
-  private readonly agent: CoverAgent;
   private readonly timers: BrokerTimers;
   private readonly rows: SparseMap<string, ScheduleRow>;
   private readonly onDue: (id: string, dueMs: number) => void;
@@ -57,8 +56,10 @@ export class AlarmCover {
   /** True while a timer is being armed, or a row begun, under which the last delivery is acked. */
   private covering = false;
 
-  constructor(agent: CoverAgent, { timers, rows, onDue }: CoverOptions) {
-    this.agent = agent;
+  constructor(
+    private readonly agent: CoverAgent,
+    { timers, rows, onDue }: CoverOptions,
+  ) {
     this.timers = timers;
     this.rows = rows;
     this.onDue = onDue;

@@ -48,8 +48,6 @@ const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
 export class Scheduler {
   readonly table: ScheduleTable;
   readonly known: KnownSchedules;
-  private readonly agent: ScheduleAgent;
-  private readonly ports: SchedulerPorts;
   private readonly local: LocalTimers;
   /** Rows whose commit has begun and is not stored. */
   private readonly unstored = new SparseSet<string>();
@@ -59,9 +57,10 @@ export class Scheduler {
   private stopped = false;
   private warned = false;
 
-  constructor(agent: ScheduleAgent, ports: SchedulerPorts) {
-    this.agent = agent;
-    this.ports = ports;
+  constructor(
+    private readonly agent: ScheduleAgent,
+    private readonly ports: SchedulerPorts,
+  ) {
     this.table = new ScheduleTable(agent.database, () => agent.ceiling("schedulesMax"));
     this.known = new KnownSchedules(agent, this.table, ports.cron);
     const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);

@@ -35,13 +35,10 @@ interface FetchAgent extends Pick<AgentTurns, "turn"> {
 }
 
 export class AgentFetch {
-  private readonly agent: FetchAgent;
-  private readonly steps: Pick<AgentSteps, "take" | "storeOf">;
-
-  constructor(agent: FetchAgent, steps: AgentFetch["steps"]) {
-    this.agent = agent;
-    this.steps = steps;
-  }
+  constructor(
+    private readonly agent: FetchAgent,
+    private readonly steps: Pick<AgentSteps, "take" | "storeOf">,
+  ) {}
 
   async run(input: Request | string | URL, init: FetchOptions | null): Promise<Response> {
     const { agent } = this;

@@ -16,13 +16,13 @@ export interface InputStepsAgent extends Pick<AgentTurns, "id" | "image" | "comm
 
 export class InputSteps implements StepStore {
   readonly work: string;
-  private readonly agent: InputStepsAgent;
-  private readonly turn: Turn;
 
   /** `input`: the id of the turn's cause. */
-  constructor(agent: InputStepsAgent, turn: Turn, input: string) {
-    this.agent = agent;
-    this.turn = turn;
+  constructor(
+    private readonly agent: InputStepsAgent,
+    private readonly turn: Turn,
+    input: string,
+  ) {
     this.work = input;
   }
 

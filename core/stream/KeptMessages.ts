@@ -64,8 +64,6 @@ export interface KeptAgent extends Pick<
 }
 
 export class KeptMessages {
-  private readonly agent: KeptAgent;
-  private readonly alarm: ExpiryAlarm;
   /** The places of clients that have asked and wait for a slice (rule 5). */
   private readonly asking = new Map<Connection, string>();
   /** The last number whose commit is stored. */
@@ -73,9 +71,10 @@ export class KeptMessages {
   /** Which broadcast has a number that is not stored yet: a rollback frees numbers. */
   private readonly unstored = new Map<number, symbol>();
 
-  constructor(agent: KeptAgent, alarm: ExpiryAlarm) {
-    this.agent = agent;
-    this.alarm = alarm;
+  constructor(
+    private readonly agent: KeptAgent,
+    private readonly alarm: ExpiryAlarm,
+  ) {
     this.stored = this.newest;
   }
 

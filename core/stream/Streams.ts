@@ -71,17 +71,16 @@ interface Live {
 
 export class Streams {
   private readonly table: StreamTable;
-  private readonly agent: StreamsAgent;
-  private readonly alarm: ExpiryAlarm;
   private readonly live = new Map<string, Live>();
   private readonly dirty = new Map<string, Live>();
   /** Turns that wrote since the last store. Durable turns store at their end anyway. */
   private writers = new Set<Turn>();
   private cancelGather: (() => void) | undefined;
 
-  constructor(agent: StreamsAgent, alarm: ExpiryAlarm) {
-    this.agent = agent;
-    this.alarm = alarm;
+  constructor(
+    private readonly agent: StreamsAgent,
+    private readonly alarm: ExpiryAlarm,
+  ) {
     this.table = new StreamTable(agent.database);
   }
 

@@ -36,7 +36,6 @@ import {
 } from "./writeBatch.ts";
 
 export class Committer {
-  private readonly host: CommitterHost;
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
@@ -61,8 +60,7 @@ export class Committer {
   /** Monotonic: when the journal was last known to end where the agent's image does. */
   private lookedMs: number;
 
-  constructor(host: CommitterHost) {
-    this.host = host;
+  constructor(private readonly host: CommitterHost) {
     this.holds = new Holds(host.database);
     this.commits = { host, holds: this.holds, isOver: () => this.failed };
     this.gathering = new GatherTimer(host.time, () => this.gathered());

@@ -35,16 +35,15 @@ interface StateOwner extends Pick<AgentTurns, "id" | "image" | "committer" | "tu
 const HOOKS_MAX = 1_000;
 
 export class LiveState {
-  private readonly agent: StateOwner;
-  private readonly outlet: AgentOutlet;
   /** The number in its chain of the hook that runs, up to its first `await`; else 0. */
   private hooks = 0;
   private live: { readonly value: unknown; readonly text: string } | undefined;
 
   /** From the agent's image, as activation made it. */
-  constructor(agent: StateOwner, outlet: AgentOutlet) {
-    this.agent = agent;
-    this.outlet = outlet;
+  constructor(
+    private readonly agent: StateOwner,
+    private readonly outlet: AgentOutlet,
+  ) {
     const { state } = agent.image;
     this.live = state === undefined ? undefined : { value: JSON.parse(state), text: state };
   }

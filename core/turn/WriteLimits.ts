@@ -58,18 +58,16 @@ function mostOf(own: WriteLimitOptions, caps: WriteLimitOptions): Most {
 }
 
 export class WriteLimits {
-  private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly most: Most;
   /** Bytes that may still be journaled; below 0 after the last one that was let through. */
   private left: number;
   private atMs: number;
 
   constructor(
-    time: Pick<TimeShape, "monotonicMs">,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
     own: WriteLimitOptions,
     caps: WriteLimitOptions = {},
   ) {
-    this.time = time;
     this.most = mostOf(own, caps);
     this.left = this.most.journalBytesPerMinute;
     this.atMs = time.monotonicMs();

@@ -44,14 +44,15 @@ interface ConsoleParts {
 }
 
 export class Console {
-  private readonly source: ConsoleSource;
   private readonly token: ConsoleToken;
   private readonly servesHost: (header: string | undefined) => boolean;
   private readonly log: LogShape;
   private readonly news: NewsStreams;
 
-  constructor(source: ConsoleSource, { token, hostname, publicHost, time, log }: ConsoleParts) {
-    this.source = source;
+  constructor(
+    private readonly source: ConsoleSource,
+    { token, hostname, publicHost, time, log }: ConsoleParts,
+  ) {
     this.token = new ConsoleToken(token, time, publicHost === undefined ? 0 : 1);
     this.servesHost = hostRule(hostname, publicHost);
     this.log = log;

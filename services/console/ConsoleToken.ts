@@ -28,17 +28,15 @@ interface Failures {
 
 export class ConsoleToken {
   private readonly digest: Buffer;
-  private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly failures = new Map<string, Failures>();
 
   /** `trustedProxies`: as of `addressOf`. */
   constructor(
     token: string,
-    time: Pick<TimeShape, "monotonicMs">,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
     private readonly trustedProxies: number,
   ) {
     this.digest = digestOf(token);
-    this.time = time;
   }
 
   judge(request: Pick<HttpRequest, "headers" | "remoteAddress">): TokenVerdict {

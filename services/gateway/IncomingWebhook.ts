@@ -39,20 +39,16 @@ export class IncomingWebhook {
   readonly span: Span | undefined;
   /** Set once an agent is found. */
   input: DeliveredInput | undefined;
-  private readonly services: Services;
-  private readonly exchange: IncomingExchange;
   private readonly startMs: number;
 
   constructor(
-    services: Services,
-    exchange: IncomingExchange,
+    private readonly services: Services,
+    private readonly exchange: IncomingExchange,
     { route, params }: RouteMatch,
     newId: (timeMs: number) => string,
   ) {
     const { config, module, time } = services;
     const http = exchange.request;
-    this.services = services;
-    this.exchange = exchange;
     this.startMs = time.monotonicMs();
     this.route = route;
     this.request = {

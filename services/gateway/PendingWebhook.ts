@@ -54,7 +54,6 @@ type Answer = Omit<InputAnswer, "id">;
 type Body = Uint8Array | string;
 
 export class PendingWebhook {
-  private readonly options: PendingWebhookOptions;
   private stored = false;
   private storing = false;
   private responded = false;
@@ -68,8 +67,7 @@ export class PendingWebhook {
   private readonly cancelDeadline: () => void;
   private cancelPatience: (() => void) | undefined;
 
-  constructor(options: PendingWebhookOptions) {
-    this.options = options;
+  constructor(private readonly options: PendingWebhookOptions) {
     this.cancelDeadline = options.timeouts.after(options.deadlineMs, () =>
       this.stored
         ? this.respond(toHttp(ACCEPTED), STORED)

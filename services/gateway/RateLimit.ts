@@ -30,17 +30,18 @@ export class Bucket {
 }
 
 export class RateLimit {
-  private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly intervalMs: number;
   private readonly burst: number;
   /** In the order of the first request of each key. */
   private readonly buckets = new Map<string, Bucket>();
 
   /** Throws `RangeError` for a rate or a burst that is too small. */
-  constructor(rate: Rate, time: Pick<TimeShape, "monotonicMs">) {
+  constructor(
+    rate: Rate,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
+  ) {
     if (!(rate.perSecond > 0 && rate.burst >= 1))
       throw new RangeError("a rate must be above 0 a second, with a burst of at least 1");
-    this.time = time;
     this.intervalMs = 1000 / rate.perSecond;
     this.burst = rate.burst;
   }

@@ -70,7 +70,6 @@ export interface SocketMeter {
 }
 
 export class SocketRates {
-  private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly ofSocket: Limits;
   private readonly ofAddress: Limits;
   private readonly perAddressMax: number;
@@ -79,9 +78,8 @@ export class SocketRates {
 
   constructor(
     { frames, bytes, perAddressMax }: SocketRateLimits,
-    time: Pick<TimeShape, "monotonicMs">,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
   ) {
-    this.time = time;
     this.perAddressMax = perAddressMax ?? Number.POSITIVE_INFINITY;
     const limits = (whose: string, factor: number): Limits => {
       const limit = (rate: Rate | undefined, unit: string, option: string): Limit | undefined =>

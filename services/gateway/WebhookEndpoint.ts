@@ -53,7 +53,6 @@ import { stackOf } from "../../core/errors/thrown.ts";
 const DEADLINE_SLACK_MS = 25;
 
 export class WebhookEndpoint {
-  private readonly services: GatewayServices;
   private readonly timeouts: TimeoutQueue;
   private readonly signals: DeadlineSignals;
   private readonly replySubject: string;
@@ -69,9 +68,8 @@ export class WebhookEndpoint {
   /** Events of batches that are being stored. */
   private batchItems = 0;
 
-  constructor(services: GatewayServices) {
+  constructor(private readonly services: GatewayServices) {
     const { config, time } = services;
-    this.services = services;
     this.timeouts = new TimeoutQueue(time, DEADLINE_SLACK_MS);
     this.signals = new DeadlineSignals(time, this.timeouts);
     this.replyIdPrefix = `${time.id()}-`;

@@ -73,7 +73,6 @@ export class AgentPorts
   readonly agentClass: AgentClassType;
   readonly env: unknown;
   readonly log: AgentLog;
-  private readonly services: HostServices;
   private readonly ownership: Ownership;
   private readonly supervisor: AgentSupervisor;
   /** Set by `makeCommitter`, which the agent's constructor calls. */
@@ -83,7 +82,7 @@ export class AgentPorts
   readonly meter: Meter;
 
   constructor(
-    services: HostServices,
+    private readonly services: HostServices,
     { image, database }: Pick<Rebuilt, "image" | "database">,
     own: {
       readonly agentClass: AgentClassType;
@@ -91,7 +90,6 @@ export class AgentPorts
       readonly supervisor: AgentSupervisor;
     },
   ) {
-    this.services = services;
     this.image = image;
     this.database = database;
     this.agentClass = own.agentClass;

@@ -71,7 +71,6 @@ export interface SlotContext extends Ownership {
 
 export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<Live> {
   readonly id: AgentId;
-  private readonly context: SlotContext;
   private live: Live | undefined;
   readonly starts: SlotStart<Live>;
   /** Stored inputs that were delivered and are not done. */
@@ -83,9 +82,11 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
 
-  constructor(id: AgentId, context: SlotContext) {
+  constructor(
+    id: AgentId,
+    private readonly context: SlotContext,
+  ) {
     this.id = id;
-    this.context = context;
     this.suspicious = context.suspicious ?? false;
     this.starts = new SlotStart(this, context.services);
     this.maintenance = new Maintenance(this, context);

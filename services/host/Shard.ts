@@ -62,7 +62,6 @@ export class Shard {
   readonly lease: Lease;
   /** Monotonic milliseconds; the lease is certainly held until then. */
   validUntilMs: number;
-  private readonly services: HostServices;
   private readonly slots: Slots;
   private readonly lost = new AbortController();
   private consumer: InboxConsumer | undefined;
@@ -71,8 +70,12 @@ export class Shard {
   private readonly openCalls: OpenCalls;
   private readonly largeAnswers: LargeAnswers;
 
-  constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
-    this.services = services;
+  constructor(
+    private readonly services: HostServices,
+    shard: ShardId,
+    lease: Lease,
+    validUntilMs: number,
+  ) {
     this.largeAnswers = new LargeAnswers(services);
     this.openCalls = new OpenCalls(services.log, () => this.notHere({ begun: true }));
     this.shard = shard;

@@ -35,11 +35,12 @@ export class Slots {
   /** Asks gateways for the agent's sockets again, and adds them to its slot. Set by `Shard`. */
   takeCensus: (id: AgentId) => Promise<void> = () => Promise.resolve();
   private readonly all = new Map<string, Slot>();
-  private readonly services: HostServices;
   private readonly context: SlotContext;
 
-  constructor(services: HostServices, { shard, isHeld, ...ownership }: SlotsOptions) {
-    this.services = services;
+  constructor(
+    private readonly services: HostServices,
+    { shard, isHeld, ...ownership }: SlotsOptions,
+  ) {
     this.quarantine = new Quarantine(services, shard);
     this.context = {
       services,

@@ -39,7 +39,6 @@ export const serveIsolated = (services: HostServices, onAsk: OnAsk) =>
   );
 
 class IsolatedAgent {
-  private readonly services: HostServices;
   private readonly slices: TimeSlices;
   private readonly largeAnswers: LargeAnswers;
   private slot: AgentSlot | undefined;
@@ -49,8 +48,10 @@ class IsolatedAgent {
   private readonly open = new Set<(reply: IsolatedReply) => void>();
   private readonly cancelSweep: () => void;
 
-  constructor(services: HostServices, onAsk: OnAsk) {
-    this.services = services;
+  constructor(
+    private readonly services: HostServices,
+    onAsk: OnAsk,
+  ) {
     this.slices = new TimeSlices(services.time);
     this.largeAnswers = new LargeAnswers(services);
     onAsk((id, owner, ask, answer) => this.receive(id, owner, ask, answer));

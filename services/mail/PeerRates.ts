@@ -9,14 +9,13 @@ const WINDOW_MS = 60_000; // a minute
 const PEERS_MAX = 50_000;
 
 export class PeerRates {
-  private readonly time: Pick<TimeShape, "monotonicMs">;
-  private readonly max: number;
   private counts = new Map<string, number>();
   private sinceMs: number;
 
-  constructor(time: Pick<TimeShape, "monotonicMs">, max: number) {
-    this.time = time;
-    this.max = max;
+  constructor(
+    private readonly time: Pick<TimeShape, "monotonicMs">,
+    private readonly max: number,
+  ) {
     this.sinceMs = time.monotonicMs();
   }
 

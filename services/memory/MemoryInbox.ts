@@ -59,8 +59,6 @@ interface Held {
 class MemoryShardConsumer implements StoreConsumer {
   readonly shard: ShardId;
   readonly epoch: Epoch;
-  private readonly connection: MemoryConnection;
-  private readonly handler: (delivery: Delivery) => void;
   private readonly held = new Map<Sequence, Held>();
   private readonly offChange: () => void;
   private readonly sending = new Set<Promise<void>>();
@@ -69,14 +67,12 @@ class MemoryShardConsumer implements StoreConsumer {
   private offered = 0;
 
   constructor(
-    connection: MemoryConnection,
+    private readonly connection: MemoryConnection,
     { shard, epoch }: Pick<StoreConsumer, "shard" | "epoch">,
-    handler: (delivery: Delivery) => void,
+    private readonly handler: (delivery: Delivery) => void,
   ) {
-    this.connection = connection;
     this.shard = shard;
     this.epoch = epoch;
-    this.handler = handler;
     this.offChange = connection.onChange((up) => {
       if (up) this.store.offerAll(this);
     });

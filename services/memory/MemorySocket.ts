@@ -19,13 +19,14 @@ const ABNORMAL_CLOSURE = 1006;
 export class MemorySocket implements ServerSocket {
   /** Resolves when either end has closed the connection. */
   readonly closed: Promise<void>;
-  private readonly peer: MemoryPeer;
   private readonly handlers: SocketHandlers;
   private isClosed = false;
   private resolveClosed: () => void = () => undefined;
 
-  constructor(peer: MemoryPeer, open: (socket: ServerSocket) => SocketHandlers) {
-    this.peer = peer;
+  constructor(
+    private readonly peer: MemoryPeer,
+    open: (socket: ServerSocket) => SocketHandlers,
+  ) {
     this.closed = new Promise((resolve) => (this.resolveClosed = resolve));
     this.handlers = open(this);
   }

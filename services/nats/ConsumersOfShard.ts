@@ -25,7 +25,6 @@ const EPOCH_MARK = "epoch";
 
 export class ConsumersOfShard {
   readonly stream: string;
-  private readonly nats: Pick<NatsShape, "api" | "subjects">;
   private readonly shard: ShardId;
   private readonly epoch: Epoch;
   private readonly namePrefix: string;
@@ -33,10 +32,9 @@ export class ConsumersOfShard {
   private readonly unconfirmed = new Set<string>();
 
   constructor(
-    nats: Pick<NatsShape, "api" | "subjects">,
+    private readonly nats: Pick<NatsShape, "api" | "subjects">,
     { shard, epoch }: { readonly shard: ShardId; readonly epoch: Epoch },
   ) {
-    this.nats = nats;
     this.shard = shard;
     this.epoch = epoch;
     this.stream = nats.subjects.streamOf("inbox", nats.subjects.groupOfShard(shard));

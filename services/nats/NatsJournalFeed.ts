@@ -82,8 +82,6 @@ interface FeedOptions {
 }
 
 class Feed {
-  private readonly nats: NatsShape;
-  private readonly blobs: BlobsShape;
   private readonly stream: string;
   private readonly subject: string;
   private readonly handler: FeedHandler;
@@ -94,12 +92,10 @@ class Feed {
   private wake: (() => void) | undefined;
 
   constructor(
-    nats: NatsShape,
-    blobs: BlobsShape,
+    private readonly nats: NatsShape,
+    private readonly blobs: BlobsShape,
     { stream, subject, handler, signal }: FeedOptions,
   ) {
-    this.nats = nats;
-    this.blobs = blobs;
     this.stream = stream;
     this.subject = subject;
     this.handler = handler;

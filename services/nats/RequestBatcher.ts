@@ -77,8 +77,6 @@ interface Route {
 export type SeparateRequests = Map<string, { count: number; offeredMs: number }>;
 
 export class RequestBatcher {
-  private readonly nats: Pick<NatsShape, "connection" | "subjects" | "answers">;
-  private readonly findListener: FindListener;
   private readonly peers = new Map<string, Peer>();
   /** The known listeners that accept batches, by pattern. */
   private readonly routes = new SubjectTable<Route>();
@@ -87,10 +85,11 @@ export class RequestBatcher {
   private readonly wake: () => void;
 
   /** `findListener`: looks up the exclusive listeners of this process. */
-  constructor(nats: RequestBatcher["nats"], findListener: FindListener) {
+  constructor(
+    private readonly nats: Pick<NatsShape, "connection" | "subjects" | "answers">,
+    private readonly findListener: FindListener,
+  ) {
     const { connection, answers } = nats;
-    this.nats = nats;
-    this.findListener = findListener;
     this.wake = connection.writes.before(() => this.flush());
     answers.onBatch = (message) => this.receive(message);
     connection.onChange((up) => {

@@ -53,11 +53,9 @@ const RECONNECTED = "reconnected";
 
 /** Fed by `NatsInbox`; feeds the host's mailboxes. */
 export class ShardConsumer {
-  private readonly nats: NatsShape;
   private readonly shard: ShardId;
   private readonly consumers: ConsumersOfShard;
   private readonly bodies: DeliveryBodies;
-  private readonly handler: (delivery: Delivery) => void;
   private readonly ledger = new DeliveryLedger();
   private readonly stopping = new AbortController();
   private readonly offChange: () => void;
@@ -71,12 +69,11 @@ export class ShardConsumer {
   private healing: Promise<void> | undefined;
 
   constructor(
-    nats: NatsShape,
+    private readonly nats: NatsShape,
     blobs: BlobsShape,
     owned: { readonly shard: ShardId; readonly epoch: Epoch },
-    handler: (delivery: Delivery) => void,
+    private readonly handler: (delivery: Delivery) => void,
   ) {
-    this.nats = nats;
     this.shard = owned.shard;
     this.consumers = new ConsumersOfShard(nats, owned);
     this.bodies = new DeliveryBodies(nats, blobs, {
@@ -84,7 +81,6 @@ export class ShardConsumer {
       signal: this.stopping.signal,
       deliver: (delivery) => this.deliver(delivery),
     });
-    this.handler = handler;
     this.offChange = nats.connection.onChange((up) => {
       this.ledger.pending = undefined;
       if (up) this.heal(RECONNECTED);

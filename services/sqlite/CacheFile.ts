@@ -47,9 +47,7 @@ interface CacheMeta {
 }
 
 export class CacheFile {
-  private readonly id: AgentId;
   private readonly path: string;
-  private readonly files: OpenFiles;
   private readonly onGrown: ((bytes: number) => void) | undefined;
   /** As last read or completed. */
   private size = 0;
@@ -59,10 +57,13 @@ export class CacheFile {
   private clean: { readonly seq: Sequence; readonly pages: number } | undefined;
 
   /** `path` has no suffix. `onGrown` is called when the complete file is larger than before. */
-  constructor(id: AgentId, path: string, files: OpenFiles, onGrown?: (bytes: number) => void) {
-    this.id = id;
+  constructor(
+    private readonly id: AgentId,
+    path: string,
+    private readonly files: OpenFiles,
+    onGrown?: (bytes: number) => void,
+  ) {
     this.path = path + CACHE_ENDING;
-    this.files = files;
     this.onGrown = onGrown;
   }
 

@@ -65,8 +65,6 @@ export interface ConnectionSettings {
 }
 
 export class Connection {
-  private readonly engine: Engine;
-  private readonly file: PageFile;
   private readonly name: string;
   private readonly db: number;
   private readonly statements = new PreparedStatements();
@@ -81,9 +79,11 @@ export class Connection {
   /**
    * `settings` are those of the previous connection. Throws `SqliteError` or the page file's error.
    */
-  constructor(engine: Engine, file: PageFile, settings?: ConnectionSettings) {
-    this.engine = engine;
-    this.file = file;
+  constructor(
+    private readonly engine: Engine,
+    private readonly file: PageFile,
+    settings?: ConnectionSettings,
+  ) {
     this.name = engine.addFile(file);
     const { exports } = engine;
     try {

@@ -9,15 +9,16 @@ import type { PageView } from "../../schemas/PageDelta.ts";
 import { PAGE_SIZE, type PagePool, type Slot } from "./PagePool.ts";
 
 export class PageLayer {
-  private readonly pool: PagePool;
   readonly slots = new Map<number, Slot>();
   /** Size of the database as this layer shows it, in pages. */
   count: number;
   /** Number of pages of the layer below that are still visible. */
   kept: number;
 
-  constructor(pool: PagePool, below: number) {
-    this.pool = pool;
+  constructor(
+    private readonly pool: PagePool,
+    below: number,
+  ) {
     this.count = below;
     this.kept = below;
   }

@@ -39,17 +39,16 @@ export class Statement {
   readonly bytes: number;
   /** Its connection's `uses` at the last use. */
   used = 0;
-  private readonly engine: Engine;
-  private readonly at: number;
   /** How many values it takes. */
   readonly parameters: number;
   private names: ReadonlyArray<string> | undefined;
   private prepares = 0;
 
-  constructor(engine: Engine, at: number) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly at: number,
+  ) {
     const { exports } = engine;
-    this.engine = engine;
-    this.at = at;
     this.readonly = exports.sqlite3_stmt_readonly(at) !== 0;
     this.parameters = exports.sqlite3_bind_parameter_count(at);
     this.bytes = exports.sqlite3_stmt_status(at, STATUS_MEMUSED, 0);

@@ -42,13 +42,15 @@ export type OutgoingHandler = (request: Request) => Response | Promise<Response>
 export class TestOutgoing {
   readonly sent: Sent[] = [];
   handler: OutgoingHandler | undefined;
-  private readonly nowMs: () => number;
 
   private readonly unanswered: string;
 
   /** `unanswered`: what a `fetch` without a handler rejects with, after its method and URL. */
-  constructor(nowMs: () => number, handler: OutgoingHandler | undefined, unanswered = ANSWER_IT) {
-    this.nowMs = nowMs;
+  constructor(
+    private readonly nowMs: () => number,
+    handler: OutgoingHandler | undefined,
+    unanswered = ANSWER_IT,
+  ) {
     this.handler = handler;
     this.unanswered = unanswered;
   }

@@ -97,7 +97,6 @@ export class MemoryInstallation {
   /** As the gateway binds it. */
   env: Readonly<Record<string, unknown>> = {};
   private readonly parts: ProcessParts;
-  private readonly reading: Awaited<ReturnType<typeof openSqliteDatabases>>;
   private readonly queries: QueriesShape | undefined;
   private readonly scope = Effect.runSync(Scope.make());
   private readonly dead = new WeakSet<ActiveAgent>();
@@ -108,9 +107,11 @@ export class MemoryInstallation {
   private hosts = 0;
   private host: RunningHost | undefined;
 
-  constructor(options: JoinOptions, reading: MemoryInstallation["reading"]) {
+  constructor(
+    options: JoinOptions,
+    private readonly reading: Awaited<ReturnType<typeof openSqliteDatabases>>,
+  ) {
     const { seed, startMs, answersQueries = false } = options;
-    this.reading = reading;
     this.databases = reading.databases;
     this.time = new VirtualTime({ seed, ...(startMs === undefined ? {} : { startMs }) });
     this.broker = new MemoryBroker({ time: this.time, shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });

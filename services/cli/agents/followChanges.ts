@@ -119,14 +119,14 @@ async function filterOf(
 }
 
 class Printer {
-  private readonly ports: ReadPorts;
-  private readonly terminal: Terminal;
   private readonly states: States;
   private left: number;
 
-  constructor(ports: ReadPorts, terminal: Terminal, limit = Infinity) {
-    this.ports = ports;
-    this.terminal = terminal;
+  constructor(
+    private readonly ports: ReadPorts,
+    private readonly terminal: Terminal,
+    limit = Infinity,
+  ) {
     this.states = new States(ports);
     this.left = limit;
   }

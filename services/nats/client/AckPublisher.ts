@@ -69,15 +69,13 @@ export interface PublishOptions {
 }
 
 export class AckPublisher {
-  private readonly replies: ReplyInbox;
-  private readonly connection: Pick<NatsConnectionShape, "client" | "log">;
   /** Messages that were sent, ever. */
   private sent = 0;
 
-  constructor(replies: ReplyInbox, connection: AckPublisher["connection"]) {
-    this.replies = replies;
-    this.connection = connection;
-  }
+  constructor(
+    private readonly replies: ReplyInbox,
+    private readonly connection: Pick<NatsConnectionShape, "client" | "log">,
+  ) {}
 
   /** Never rejects. `signal` ends only the wait: the outcome is then ambiguous. */
   publish(

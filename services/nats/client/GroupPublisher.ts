@@ -66,8 +66,6 @@ export interface GroupCommit {
 }
 
 export class GroupPublisher implements StreamPublisher {
-  private readonly publisher: BatchPublisher;
-  private readonly groupCommit: GroupCommit;
   private readonly batchMin: number;
   private waiting: Waiting[] = [];
   /** Single messages in flight. */
@@ -76,9 +74,11 @@ export class GroupPublisher implements StreamPublisher {
   private scheduled = false;
 
   /** `streams`: the streams that the server fsyncs in parallel, this one included. */
-  constructor(publisher: BatchPublisher, groupCommit: GroupCommit, streams = 1) {
-    this.publisher = publisher;
-    this.groupCommit = groupCommit;
+  constructor(
+    private readonly publisher: BatchPublisher,
+    private readonly groupCommit: GroupCommit,
+    streams = 1,
+  ) {
     this.batchMin = Math.min(BATCH_MIN * streams, BATCH_MAX);
   }
 

@@ -102,7 +102,6 @@ export const isNoResponders = (message: Msg): boolean =>
   message.headers?.code === 503 && message.data.length === 0;
 
 export class ReplyInbox {
-  private readonly connection: NatsConnectionShape;
   /** Start of the subjects of all replies, without the last dot. */
   readonly address: string;
   /** Receives messages with `BATCH_TOKEN`. Set by `RequestBatcher`. */
@@ -112,8 +111,10 @@ export class ReplyInbox {
   private sweeper: NodeJS.Timeout | undefined;
 
   /** `address`: a subject of its own, from `newInbox` or `newAnswerInbox`. */
-  constructor(connection: NatsConnectionShape, address: string) {
-    this.connection = connection;
+  constructor(
+    private readonly connection: NatsConnectionShape,
+    address: string,
+  ) {
     this.address = address;
     this.prefix = `${this.address}.`;
     const subscription = subscribe(connection.client, `${this.prefix}*`, (error, message) => {

@@ -39,13 +39,13 @@ const encoder = new TextEncoder();
 
 /** Used by `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots` and `NatsBlobs`. */
 export class StreamReader {
-  private readonly replies: ReplyInbox;
-  private readonly api: JetStreamApi;
   private readonly leaderOnly: boolean;
 
-  constructor(replies: ReplyInbox, api: JetStreamApi, { leaderOnly = false } = {}) {
-    this.replies = replies;
-    this.api = api;
+  constructor(
+    private readonly replies: ReplyInbox,
+    private readonly api: JetStreamApi,
+    { leaderOnly = false } = {},
+  ) {
     this.leaderOnly = leaderOnly;
   }
 

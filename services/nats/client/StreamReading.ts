@@ -51,9 +51,6 @@ export interface StreamRange {
 export class StreamReading {
   /** The sequence after the last message that arrived. */
   next: number;
-  private readonly replies: ReplyInbox;
-  private readonly stream: string;
-  private readonly subject: string;
   private readonly toSeq: number;
   private queue: StoredMessage[] = [];
   private queuedBytes = 0;
@@ -65,10 +62,12 @@ export class StreamReading {
   private failed: BrokerUnavailable | undefined;
   private wake: (() => void) | undefined;
 
-  constructor(replies: ReplyInbox, stream: string, subject: string, range: StreamRange) {
-    this.replies = replies;
-    this.stream = stream;
-    this.subject = subject;
+  constructor(
+    private readonly replies: ReplyInbox,
+    private readonly stream: string,
+    private readonly subject: string,
+    range: StreamRange,
+  ) {
     this.next = range.fromSeq;
     this.toSeq = range.toSeq ?? Number.MAX_SAFE_INTEGER;
     this.requestBatch();
@@ -192,10 +191,11 @@ export class StreamReading {
 export class DirectMessage implements StoredMessage {
   readonly seq: Sequence;
   readonly data: Uint8Array;
-  private readonly headers: HeaderText;
 
-  constructor(message: Msg, headers: HeaderText) {
-    this.headers = headers;
+  constructor(
+    message: Msg,
+    private readonly headers: HeaderText,
+  ) {
     this.seq = Number(headers.get("Nats-Sequence")) as Sequence;
     this.data = plain(message.data);
   }
