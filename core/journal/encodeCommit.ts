@@ -84,59 +84,21 @@ export function encodeCommit(options: {
   readonly part?: boolean;
 }): Commit {
   const { image, frozen, schedules, queue } = options;
-  let state: Commit["state"];
-  const turns: Told[] = [];
-  let turnsJson = "";
-  for (const record of options.turns) {
-    const { turn, outcome } = record;
-    const cause = record.told ? shortCause(turn.cause) : turn.cause;
-    let json = `${turnsJson === "" ? "" : ","}{"cause":${JSON.stringify(cause)}`;
-    if (record.state !== undefined) {
-      const { text } = record.state;
-      const change =
-        state === undefined
-          ? diffState(image.state, text, image.stateIsExact)
-          : diffState(state.text, text, state.isExact);
-      json += `,"state":${change}`;
-      state = { text, isExact: isSplice(change) };
-    }
-    // A hot path: field by field, without spreads.
-    const told: Told = { cause };
-    if (record.sql.length > 0) {
-      told.sql = record.sql;
-      json += `,"sql":${JSON.stringify(record.sql)}`;
-    }
-    if (outcome !== undefined && outcome.done.length > 0) {
-      told.done = outcome.done;
-      json += `,"done":${JSON.stringify(outcome.done)}`;
-    }
-    if (turn.durable && !isOver(turn, outcome)) {
-      told.begun = true;
-      json += ',"begun":true';
-    }
-    if (outcome?.dead) {
-      told.dead = true;
-      json += ',"dead":true';
-    }
-    if (outcome?.error !== undefined) {
-      told.error = outcome.error;
-      json += `,"error":${JSON.stringify(outcome.error)}`;
-    }
-    if (record.steps !== undefined) {
-      told.steps = record.steps.map(toldStep);
-      json += `,"steps":[${record.steps.map(stepJson).join()}]`;
-    }
-    if (record.again !== undefined) {
-      told.again = record.again;
-      json += `,"again":${JSON.stringify(record.again)}`;
-    }
-    turnsJson += json + "}";
-    turns.push(told);
-  }
   const agent = [image.id.class, image.id.name] as const;
-  const start =
+  const before: StateText = { text: image.state, isExact: image.stateIsExact };
+  let state = before;
+  const turns: Told[] = [];
+  let json =
     `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
     `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
+  for (const record of options.turns) {
+    const written = writeTurn(record, state);
+    if (turns.length > 0) json += ",";
+    json += written.json;
+    turns.push(written.told);
+    ({ state } = written);
+  }
+  json += `],"after":${image.seq}`;
   const head: Mutable<JournalHead> = {
     id: options.eventId,
     agent,
@@ -147,25 +109,76 @@ export function encodeCommit(options: {
     turns,
     after: image.seq,
   };
-  let end = `],"after":${image.seq}`;
   if (frozen !== undefined) {
     head.pages = frozen.pages;
-    end += `,"pages":${frozen.pages}`;
+    json += `,"pages":${frozen.pages}`;
   }
   if (schedules !== undefined) {
     head.schedules = schedules;
-    end += `,"schedules":${JSON.stringify(schedules)}`;
+    json += `,"schedules":${JSON.stringify(schedules)}`;
   }
   if (queue !== undefined) {
     head.queue = queue;
-    end += `,"queue":${JSON.stringify(queue)}`;
+    json += `,"queue":${JSON.stringify(queue)}`;
   }
   if (options.part === true) {
     head.part = true;
-    end += ',"part":true';
+    json += ',"part":true';
   }
-  const data = encodeFrameJson(start + turnsJson + end + "}", frozen?.delta);
-  return state === undefined ? { data, head } : { data, head, state };
+  const data = encodeFrameJson(json + "}", frozen?.delta);
+  return state === before ? { data, head } : { data, head, state };
+}
+
+interface WrittenTurn {
+  readonly json: string;
+  /** As `json`, without a change of state. */
+  readonly told: Told;
+  /** After the turn; the same object if the turn does not change it. */
+  readonly state: StateText;
+}
+
+/** One turn in the event. Field by field, without spreads, because this is a hot path. */
+function writeTurn(record: CommitTurn, before: StateText): WrittenTurn {
+  const { turn, outcome } = record;
+  const cause = record.told ? shortCause(turn.cause) : turn.cause;
+  const told: Told = { cause };
+  let json = `{"cause":${JSON.stringify(cause)}`;
+  let state = before;
+  if (record.state !== undefined) {
+    const { text } = record.state;
+    const change = diffState(before.text, text, before.isExact);
+    json += `,"state":${change}`;
+    state = { text, isExact: isSplice(change) };
+  }
+  if (record.sql.length > 0) {
+    told.sql = record.sql;
+    json += `,"sql":${JSON.stringify(record.sql)}`;
+  }
+  if (outcome !== undefined && outcome.done.length > 0) {
+    told.done = outcome.done;
+    json += `,"done":${JSON.stringify(outcome.done)}`;
+  }
+  if (turn.durable && !isOver(turn, outcome)) {
+    told.begun = true;
+    json += ',"begun":true';
+  }
+  if (outcome?.dead) {
+    told.dead = true;
+    json += ',"dead":true';
+  }
+  if (outcome?.error !== undefined) {
+    told.error = outcome.error;
+    json += `,"error":${JSON.stringify(outcome.error)}`;
+  }
+  if (record.steps !== undefined) {
+    told.steps = record.steps.map(toldStep);
+    json += `,"steps":[${record.steps.map(stepJson).join()}]`;
+  }
+  if (record.again !== undefined) {
+    told.again = record.again;
+    json += `,"again":${JSON.stringify(record.again)}`;
+  }
+  return { json: json + "}", told, state };
 }
 
 const toldStep = ({ key, text, request }: DoneStep): StepRecord => ({
