@@ -5,6 +5,7 @@
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import type { McpClientsShape } from "./McpClients.ts";
+import type { McpServer } from "./McpServer.ts";
 import type { McpServerRow, McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 
@@ -14,6 +15,8 @@ export interface McpServerHost {
   readonly clients: McpClientsShape;
   readonly table: McpServerTable;
   readonly elicitations: Elicitations;
+  /** Whether it is the server of its id. */
+  readonly isListed: (server: McpServer) => boolean;
   readonly providerOf: (row: McpServerRow) => OAuthProvider;
   readonly changed: () => void;
   readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;
