@@ -14,7 +14,9 @@ export class AskingAgent extends Agent {
     if (how === "own") setTimeout(() => own.abort(), 5_000);
     const signal = how === "timeout" ? AbortSignal.timeout(5_000) : own.signal;
     try {
-      const answer = await fetch("https://model.example/", how === "none" ? {} : { signal });
+      const question = { method: "POST", body: "question" };
+      const asked = how === "none" ? question : { ...question, signal };
+      const answer = await fetch("https://model.example/", asked);
       return await answer.text();
     } catch (error) {
       seen.push((error as Error).name);
@@ -50,6 +52,7 @@ it.each([
   await test.advance("30 seconds");
   expect(await answer).toBe(name);
   expect(asked.map(({ aborted }) => aborted)).toEqual([true]);
+  expect(agent.sends()).toMatchObject([{ method: "POST", body: "question", status: undefined }]);
 });
 
 it("a request whose signal has aborted is not sent", async () => {
