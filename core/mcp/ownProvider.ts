@@ -4,8 +4,7 @@
  * renamed, or replaced at another URL, whose exchange or renewal may end later: its tokens would
  * outlive it, or be sent to the other URL.
  */
-import type { McpServer } from "./McpServer.ts";
-import type { McpServerHost } from "./McpServerHost.ts";
+import type { ListedServer, McpServerHost } from "./McpServerHost.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 import { withMethods } from "./withMethods.ts";
 
@@ -19,7 +18,7 @@ const WRITES = [
   "invalidateCredentials",
 ] as const;
 
-export function ownProvider(server: McpServer, host: McpServerHost): OAuthProvider {
+export function ownProvider(server: ListedServer, host: McpServerHost): OAuthProvider {
   const auth = host.providerOf(server.row);
   auth.serverId = server.id;
   auth.clientId = server.row.client_id ?? undefined;
@@ -34,6 +33,6 @@ export function ownProvider(server: McpServer, host: McpServerHost): OAuthProvid
 }
 
 /** Whether the server, or one that has replaced it at its URL, is stored under its id. */
-function isOwner({ id, row, latest }: McpServer, host: McpServerHost): boolean {
+function isOwner({ id, row, latest }: ListedServer, host: McpServerHost): boolean {
   return host.isListed(latest) && latest.id === id && latest.row.server_url === row.server_url;
 }

@@ -1,4 +1,4 @@
-/** Requests of agents under test that are given up, as `fetch` of a serving process gives them up. */
+/** Requests of agents under test that are aborted, as by `fetch` of a serving process. */
 import { afterEach, expect, it } from "vitest";
 import { Agent } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
@@ -15,8 +15,8 @@ export class AskingAgent extends Agent {
     const signal = how === "timeout" ? AbortSignal.timeout(5_000) : own.signal;
     try {
       const question = { method: "POST", body: "question" };
-      const asked = how === "none" ? question : { ...question, signal };
-      const answer = await fetch("https://model.example/", asked);
+      const given = how === "none" ? question : { ...question, signal };
+      const answer = await fetch("https://model.example/", given);
       return await answer.text();
     } catch (error) {
       seen.push((error as Error).name);
@@ -25,21 +25,21 @@ export class AskingAgent extends Agent {
   }
 }
 
-let test: TestAgents | undefined;
+let open: TestAgents | undefined;
 afterEach(async () => {
   seen.length = 0;
-  await test?.close();
+  await open?.close();
 });
 
 async function start() {
   const asked: AbortSignal[] = [];
-  test = await testAgents({
+  const test = (open = await testAgents({
     agents: [AskingAgent],
     outgoing: ({ signal }) => {
       asked.push(signal);
       return new Promise<Response>(() => undefined);
     },
-  });
+  }));
   return { agent: test.agent(AskingAgent, "a"), asked, test };
 }
 

@@ -95,7 +95,7 @@ describe("Twilio (twilio)", () => {
 
   /** By its release 6.3.1; the installed one has no SharedKeys. */
   test("signs with SHA-256 where a header says so, as its SharedKeys do", () => {
-    const url = "https://hooks.example.com/webhooks/twilio?a=b";
+    const to = { url: "https://hooks.example.com/webhooks/twilio?a=b" };
     const body = "Body=%C5%BElu%C5%A5%20%F0%9F%90%8E&To=%2B1555";
     const keys = twilio({ secret: [{ value: "auth-token" }, { value: "shared-secret" }] });
     const signed = (settings: string | ReadonlyArray<string>, from = keys) => {
@@ -104,7 +104,7 @@ describe("Twilio (twilio)", () => {
         "X-Twilio-Webhooks-Signature-Settings": settings,
         "Content-Type": FORM,
       };
-      return check(from, { body, headers, url });
+      return check(from, { body, headers, ...to });
     };
     expect(signed("key=webhooks_sharedkey_1,algorithm=HMAC_SHA256")).toEqual(PASSES);
     expect(signed("algorithm = hmac_sha256 , key=x")).toEqual(PASSES);
@@ -120,11 +120,11 @@ describe("Twilio (twilio)", () => {
       expect(signed(settings), String(settings)).toEqual(refused);
     expect(signed("algorithm=HMAC_SHA256", verifier)).toEqual(refused);
     const headers = {
-      ...sign.twilio(body, "auth-token", { url }),
+      ...sign.twilio(body, "auth-token", to),
       "X-Twilio-Webhooks-Signature-Settings": "key=x,algorithm=HMAC_SHA1",
       "Content-Type": FORM,
     };
-    expect(check(keys, { body, headers, url })).toEqual(PASSES);
+    expect(check(keys, { body, headers, ...to })).toEqual(PASSES);
   });
 
   test("accepts the URLs that we accept for a signature, and no other", () => {

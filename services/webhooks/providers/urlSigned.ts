@@ -12,8 +12,9 @@ import type { UrlOptions, VerifierOptions } from "../verifier/verifierOf.ts";
 import { provider } from "./Provider.ts";
 
 /**
- * Twilio, with the account's auth token, or the secret of a SharedKey. The body is a form, or JSON whose hash is in the URL: for
- * such a body `sign.twilio` needs a `url` with its SHA-256 (hex) as `bodySHA256`. Deadline 14 s.
+ * Twilio, with the account's auth token, or the secret of a SharedKey. The body is a form, or JSON
+ * whose hash is in the URL: for such a body `sign.twilio` needs a `url` with its SHA-256 (hex) as
+ * `bodySHA256`. Deadline 14 s.
  * https://www.twilio.com/docs/usage/security#validating-requests
  */
 export const twilio = provider<VerifierOptions & UrlOptions>({
