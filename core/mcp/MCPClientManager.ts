@@ -81,6 +81,7 @@ export class MCPClientManager extends McpOffers {
       clients: parts.clients,
       table: parts.table,
       elicitations: new Elicitations(parts.runtime),
+      isListed: (server) => this.servers.get(server.id) === server,
       providerOf: (row) => parts.createProvider(row.callback_url),
       changed: () => this.changed(),
       emit: (type, payload) => this.emit(type, payload),

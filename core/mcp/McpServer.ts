@@ -13,6 +13,7 @@
  *    of a server that is replaced, and one whose user has given consent for it.
  * 6. Who waits for a server that is replaced, for other options or another id, waits for the one
  *    that has replaced it (`latest`).
+ * 7. One that was removed or replaced does not write to the row of its id, and does not connect.
  */
 import { backoffMs } from "../retry/retryPolicy.ts";
 import { askOnce } from "./askOnce.ts";
@@ -22,6 +23,7 @@ import { McpRequestFailed, type McpConnection, type McpConnectResult } from "./M
 import { readOptions, readRetry, type McpServerRow } from "./McpServerTable.ts";
 import type { McpServerHost } from "./McpServerHost.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
+import { ownProvider } from "./ownProvider.ts";
 import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpOAuthCallbackResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { SharedRun } from "./SharedRun.ts";
@@ -213,10 +215,7 @@ export class McpServer {
 
   /** A provider of what is stored for it; the connection has one of its own (`auth`). */
   provider(): OAuthProvider {
-    const provider = this.host.providerOf(this.row);
-    provider.serverId = this.id;
-    provider.clientId = this.row.client_id ?? undefined;
-    return provider;
+    return ownProvider(this, this.host);
   }
 
   /** How to reach it; `signal` aborts the attempt. */
@@ -261,6 +260,7 @@ export class McpServer {
   }
 
   storeAuth(authUrl: string | null, clientId: string | null): void {
+    if (!this.host.isListed(this)) return; // rule 7
     if (this.row.auth_url === authUrl && this.row.client_id === clientId) return;
     this.row = { ...this.row, auth_url: authUrl, client_id: clientId };
     this.host.table.setAuth(this.id, authUrl, clientId);
@@ -281,7 +281,7 @@ export class McpServer {
     const before = this.dropConnection();
     const { life } = this;
     await before?.done;
-    if (life.signal.aborted) return { state: "failed", error: CLOSED };
+    if (life.signal.aborted || !this.host.isListed(this)) return { state: "failed", error: CLOSED };
     const { emit } = this.host;
     emit("mcp:client:preconnect", { serverId: this.id });
     this.become("connecting");

@@ -7,20 +7,15 @@
 import { McpRequestFailed } from "./McpClients.ts";
 import type { McpServerState } from "./McpServerState.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
+import { withMethods } from "./withMethods.ts";
 
 /** `server`: its user is being asked while it is `authenticating`. */
 export const askOnce = (
   auth: OAuthProvider,
   server: { readonly state: McpServerState },
 ): OAuthProvider =>
-  new Proxy(auth, {
-    get: (of, key) => {
-      const value: unknown = Reflect.get(of, key);
-      if (key === "state" && server.state === "authenticating")
-        return () => Promise.reject(asked());
-      // A provider may be of a user's class, with private members.
-      return typeof value === "function" ? (value.bind(of) as unknown) : value;
-    },
+  withMethods(auth, {
+    state: () => (server.state === "authenticating" ? Promise.reject(asked()) : auth.state()),
   });
 
 const asked = (): McpRequestFailed =>

@@ -22,6 +22,7 @@ import {
 } from "@modelcontextprotocol/client";
 import type { McpTarget } from "../../core/mcp/McpClients.ts";
 import type { OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
+import { withMethods } from "../../core/mcp/withMethods.ts";
 import type { FetchLike, Wire } from "./guardedFetch.ts";
 
 /** Calls wait for it, whose default limit is a minute. */
@@ -104,7 +105,7 @@ async function renew(target: McpTarget, refused: string, wire: Wire): Promise<vo
     }
     return answer;
   };
-  const silent = replacing(auth, {
+  const silent = withMethods(auth, {
     state: () => Promise.reject(new ConsentNeeded()), // rule 3
     clientInformation: (use) => auth.clientInformation({ ...use, renews: true }),
     invalidateCredentials: async (scope) => {
@@ -132,12 +133,3 @@ class ConsentNeeded extends Error {}
 
 const isRefresh = (init: RequestInit | undefined): boolean =>
   init?.body instanceof URLSearchParams && init.body.get("grant_type") === "refresh_token";
-
-/** The provider, which may be of a user's class, with some methods replaced. */
-const replacing = (auth: OAuthProvider, methods: Partial<OAuthProvider>): OAuthProvider =>
-  new Proxy(auth, {
-    get: (of, key) => {
-      const value: unknown = Reflect.get(key in methods ? methods : of, key);
-      return typeof value === "function" ? (value.bind(of) as unknown) : value;
-    },
-  });

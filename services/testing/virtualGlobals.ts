@@ -1,6 +1,7 @@
 /**
  * Virtual globals for the code of agents under test only. In agents' turns `Date`, `setTimeout`,
- * `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the test's. The test itself,
+ * `setInterval`, `AbortSignal.timeout`, `Math.random`, `crypto.randomUUID` and `fetch` are the
+ * test's. The test itself,
  * its runner and everything else in the process keep the real ones. SQLite's clock follows, because
  * it reads `Date`.
  *
@@ -12,6 +13,7 @@
  * `crypto.getRandomValues`, SQLite's `random()`).
  */
 import { AsyncResource } from "node:async_hooks";
+import { joinSignals } from "../../core/lazyFetch/AbortSource.ts";
 import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -56,6 +58,7 @@ function install(): () => void {
     replace(globalThis, "clearTimeout", virtualClear),
     replace(globalThis, "clearInterval", virtualClear),
     replace(globalThis, "fetch", virtualFetch),
+    replace(AbortSignal, "timeout", virtualTimeout),
     replace(Math, "random", (plain) => () => current()?.world.time.random() ?? plain()),
     replace(crypto, "randomUUID", virtualUuid),
     replace(process, "emit", agentsErrors),
@@ -177,15 +180,37 @@ class VirtualTimer {
   }
 }
 
-/** Waits for the output gate, as the `fetch` of a serving process does. */
+/** Waits for the output gate and is aborted, as the `fetch` of a serving process (`gatedFetch`). */
 const virtualFetch = (plain: typeof fetch): typeof fetch =>
   Object.assign(async (...args: Parameters<typeof fetch>): Promise<Response> => {
     const here = current();
     if (here === undefined) return plain(...args);
-    const request = new Request(...args);
+    const own = new Request(...args);
+    const { abort, step } = asyncAmbient.current()!;
+    const signal = args[1]?.signal === null ? own.signal : joinSignals(own.signal, abort);
     await here.agent.flush();
-    return here.world.fetch(requestOfStep(here.agent.currentStep, request));
+    signal.throwIfAborted();
+    const request = requestOfStep(step, new Request(own, { signal }));
+    return unlessAborted(here.world.fetch(request), signal);
   }, plain);
+
+/** Rejects with the signal's reason when it aborts before the answer. */
+const unlessAborted = (answer: Promise<Response>, signal: AbortSignal): Promise<Response> =>
+  new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    signal.addEventListener("abort", abort, { once: true });
+    answer.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+
+const virtualTimeout = (plain: typeof AbortSignal.timeout): typeof AbortSignal.timeout =>
+  function (this: unknown, ms: number): AbortSignal {
+    const here = current();
+    if (here === undefined) return plain.call(AbortSignal, ms);
+    const controller = new AbortController();
+    const reason = new DOMException("The operation was aborted due to timeout", "TimeoutError");
+    here.world.time.after(ms, () => controller.abort(reason));
+    return controller.signal;
+  };
 
 /** A version 4 UUID from the seed. */
 const virtualUuid = (plain: Crypto["randomUUID"]): Crypto["randomUUID"] =>

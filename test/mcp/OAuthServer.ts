@@ -83,6 +83,8 @@ class Provider implements OAuthServerProvider {
     _client: OAuthClientInformationFull,
     token: string,
   ): Promise<OAuthTokens> {
+    this.held?.begin();
+    await this.held?.end;
     if (!this.refresh.delete(token)) throw new InvalidGrantError("no such refresh token");
     return this.issue();
   }
@@ -95,7 +97,7 @@ class Provider implements OAuthServerProvider {
       expiresAt: Math.floor(Date.now() / 1000) + TOKEN_SECONDS,
     };
   }
-  /** Exchanges of codes wait for `release`; `exchanged` resolves when one waits. */
+  /** Exchanges of codes and renewals wait for `release`; `exchanged` resolves when one waits. */
   hold() {
     const { began, begun, end, ended } = latch();
     this.held = { begin: began, end: ended };

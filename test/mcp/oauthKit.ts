@@ -33,6 +33,15 @@ export class OAuthAgent extends ToolAgent {
     return this.mcp.connectToServer("secrets");
   }
   @callable()
+  replaceBy(url: string) {
+    return this.mcp.registerServer("secrets", { url, name: "Secrets" });
+  }
+  /** The rows of the servers, as a later wake reads them. */
+  @callable()
+  stored() {
+    return this.sql`SELECT server_url, client_id, auth_url FROM cf_agents_mcp_servers`;
+  }
+  @callable()
   async closeIt() {
     await this.mcp.closeConnection("secrets");
   }

@@ -93,6 +93,40 @@ describe("Twilio (twilio)", () => {
     expect(() => sign.twilio(Uint8Array.of(0xff), secret.value, { url })).toThrow(/bodySHA256/);
   });
 
+  /** By its release 6.3.1; the installed one has no SharedKeys. */
+  test("signs with SHA-256 where a header says so, as its SharedKeys do", () => {
+    const to = { url: "https://hooks.example.com/webhooks/twilio?a=b" };
+    const body = "Body=%C5%BElu%C5%A5%20%F0%9F%90%8E&To=%2B1555";
+    const keys = twilio({ secret: [{ value: "auth-token" }, { value: "shared-secret" }] });
+    const signed = (settings: string | ReadonlyArray<string>, from = keys) => {
+      const headers = {
+        "X-Twilio-Signature": "gr+WMccFjTZ1dKz9in5zI9od/uerepEyKiCejJSvAnc=",
+        "X-Twilio-Webhooks-Signature-Settings": settings,
+        "Content-Type": FORM,
+      };
+      return check(from, { body, headers, ...to });
+    };
+    expect(signed("key=webhooks_sharedkey_1,algorithm=HMAC_SHA256")).toEqual(PASSES);
+    expect(signed("algorithm = hmac_sha256 , key=x")).toEqual(PASSES);
+    const refused = ["Rejected", "Rejected"];
+    for (const settings of [
+      "",
+      "key=x",
+      "algorithm=HMAC_SHA1",
+      "algorithm=HMAC_MD5",
+      ["algorithm=HMAC_SHA256", "key=x"],
+    ])
+      // prettier-ignore
+      expect(signed(settings), String(settings)).toEqual(refused);
+    expect(signed("algorithm=HMAC_SHA256", verifier)).toEqual(refused);
+    const headers = {
+      ...sign.twilio(body, "auth-token", to),
+      "X-Twilio-Webhooks-Signature-Settings": "key=x,algorithm=HMAC_SHA1",
+      "Content-Type": FORM,
+    };
+    expect(check(keys, { body, headers, ...to })).toEqual(PASSES);
+  });
+
   test("accepts the URLs that we accept for a signature, and no other", () => {
     const shapes = [
       "https://hooks.example.com/x",

@@ -12,8 +12,9 @@ import type { UrlOptions, VerifierOptions } from "../verifier/verifierOf.ts";
 import { provider } from "./Provider.ts";
 
 /**
- * Twilio, with the account's auth token. The body is a form, or JSON whose hash is in the URL: for
- * such a body `sign.twilio` needs a `url` with its SHA-256 (hex) as `bodySHA256`. Deadline 14 s.
+ * Twilio, with the account's auth token, or the secret of a SharedKey. The body is a form, or JSON
+ * whose hash is in the URL: for such a body `sign.twilio` needs a `url` with its SHA-256 (hex) as
+ * `bodySHA256`. Deadline 14 s.
  * https://www.twilio.com/docs/usage/security#validating-requests
  */
 export const twilio = provider<VerifierOptions & UrlOptions>({
@@ -22,6 +23,10 @@ export const twilio = provider<VerifierOptions & UrlOptions>({
   // Twilio times out after 15 s. It acts on the agent's own answer to a call, so the wait pays off.
   deadlineMs: 14_000,
   algorithm: "hmac-sha1",
+  algorithmHeader: {
+    name: "x-twilio-webhooks-signature-settings",
+    algorithmIn: (settings) => TWILIO_ALGORITHMS.get(namedAlgorithm(settings)),
+  },
   encoding: "base64",
   headers: [{ signature: "x-twilio-signature", id: "i-twilio-idempotency-token" }],
   prefix: "",
@@ -46,6 +51,14 @@ export const square = provider<VerifierOptions & UrlOptions>({
   idFields: ["event_id"],
   eventFields: ["type"],
 });
+
+/** The names in `key=…,algorithm=…`, which Twilio sends with webhooks that a SharedKey signs. */
+const TWILIO_ALGORITHMS: ReadonlyMap<string, "hmac-sha1" | "hmac-sha256"> = new Map([
+  ["HMAC_SHA1", "hmac-sha1"],
+  ["HMAC_SHA256", "hmac-sha256"],
+]);
+const namedAlgorithm = (settings: string): string =>
+  /(?:^|,)\s*algorithm\s*=\s*([^,\s]+)/.exec(settings)?.[1]?.toUpperCase() ?? "HMAC_SHA1";
 
 /**
  * The URLs that Twilio's library tries: as sent first, without and with its port; then with the

@@ -63,6 +63,14 @@ export interface SignatureScheme extends DetailFields {
   /** Milliseconds to wait for the agent: the provider's own timeout, less the round trip. */
   readonly deadlineMs: number;
   readonly algorithm: Algorithm;
+  /**
+   * A header that may name another algorithm, which is not signed. Undefined for one that the
+   * provider does not have.
+   */
+  readonly algorithmHeader?: {
+    readonly name: string;
+    readonly algorithmIn: (value: string) => Algorithm | undefined;
+  };
   readonly encoding: SignatureEncoding;
   /** Tried in order: the first whose signature header was sent is the one that is verified. */
   readonly headers: ReadonlyArray<SignatureHeaders>;

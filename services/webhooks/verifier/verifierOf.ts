@@ -25,7 +25,7 @@ import { Secrets, type KeySource, type Secret } from "./Secrets.ts";
 import { sentSignatures, type SentSignatures } from "./sentSignatures.ts";
 import { parseTemplate, signedBytes, sortedForm, type SignedParts } from "./signedBytes.ts";
 import type { SignatureHeaders, SignatureScheme } from "./SignatureScheme.ts";
-import { isSignedBy, sameText } from "./Signatures.ts";
+import { isSignedBy, sameText, type Algorithm } from "./Signatures.ts";
 import { refuseTimestamp } from "./timestamp.ts";
 import { firstValue, sha256, textAt, valuesOf, verified } from "./verified.ts";
 
@@ -130,10 +130,13 @@ export function verifierOf(
     if (form === undefined)
       return rejected("the body is not a form, and its hash is not in the URL");
 
+    const algorithm = algorithmOf(scheme, request);
+    if (algorithm === undefined)
+      return rejected(`${scheme.algorithmHeader!.name} names no known algorithm`);
     const { body, method } = request;
     const known = { body, method, id, timestamp, webhook, form };
     const urls = scheme.urls?.(signedUrl) ?? [signedUrl];
-    const key = keyThatSigned(scheme, { keys: found.keys, sent, known, urls });
+    const key = keyThatSigned({ ...scheme, algorithm }, { keys: found.keys, sent, known, urls });
     if (key === undefined) {
       const hint =
         found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
@@ -216,10 +219,15 @@ function headersOf(scheme: SignatureScheme, request: WebhookRequest): SignatureH
     valuesOf(request, signature).some((value) => value !== ""),
   );
   if (set === undefined) return `no ${scheme.headers[0]!.signature} header`;
-  for (const name of [set.signature, set.timestamp, set.id])
+  for (const name of [set.signature, set.timestamp, set.id, scheme.algorithmHeader?.name])
     if (name !== undefined && valuesOf(request, name).length > 1)
       return `header ${name} was sent more than once`; // rule 2
   return set;
+}
+
+function algorithmOf(scheme: SignatureScheme, request: WebhookRequest): Algorithm | undefined {
+  const named = firstValue(request, scheme.algorithmHeader?.name);
+  return named === undefined ? scheme.algorithm : scheme.algorithmHeader!.algorithmIn(named);
 }
 
 function refuseTime(
