@@ -76,7 +76,7 @@ describe("a parent's workers", () => {
     await expect(workers.failed).rejects.toMatchObject({
       _tag: "WorkerFailed",
       worker: 1,
-      code: 2,
+      end: { code: 2, signal: null },
       message: expect.stringMatching(/^worker 1 ended before it served \(exit code 2\)/) as string,
     });
     expect(restarted).toEqual([]);
