@@ -83,7 +83,7 @@ describe("init", () => {
     const refused = run("by-create");
     expect([refused.status, refused.stderr]).toEqual([
       1,
-      expect.stringContaining("exists already"),
+      expect.stringContaining("exist already"),
     ]);
     expect([version, dependencies["turnkeep"]]).toEqual([
       manifestOf(PACKAGE).version,
