@@ -79,6 +79,17 @@ test.each(ROWS)("agents %s", async (line, said) => {
   expect(cli.targets).toEqual([]);
 });
 
+test("help about no command is reported as that command is; help about help is the list", async () => {
+  const wrong = await new CliFixture().run(["help", "stat"]);
+  expect(wrong).toMatchObject({ code: 2, out: "" });
+  expect(wrong.err).toContain("unknown command 'stat'\n(Did you mean state?)");
+  for (const args of [["help", "help"], ["help", "--help"], ["help"]]) {
+    const { code, out } = await new CliFixture().run(args);
+    expect(code).toBe(0);
+    expect(out).toContain("Exit codes:");
+  }
+});
+
 test.each(["import missing.jsonl", "restore missing", "erase Some one --yes --backups missing"])(
   "agents %s: a file that can't be read is reported before the broker is tried",
   async (line) => {
