@@ -101,8 +101,8 @@ export class Workers {
 
   /**
    * Asks all workers to stop and kills those that don't stop in time. Resolves with the number of
-   * workers that did not stop in order. A terminal sends Ctrl-C to workers too, and one that has
-   * not served yet ends by it: it has nothing to hand over.
+   * workers that did not stop in order. One that has not served yet has nothing to hand over: it
+   * gets a signal, too, because it heeds the request only once its module is loaded.
    */
   async stop(): Promise<number> {
     this.stopping = true;
@@ -110,7 +110,10 @@ export class Workers {
     const running = this.entries.flatMap(({ process, state }) =>
       process === undefined ? [] : { process, starting: state._tag === "Starting" },
     );
-    for (const { process } of running) process.stop();
+    for (const { process, starting } of running) {
+      process.stop();
+      if (starting) process.terminate();
+    }
     const cancel = this.options.time.after(STOP_MS_MAX, () => {
       this.options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
       this.kill();

@@ -247,6 +247,16 @@ describe("agents dev", () => {
     expect(dev.errors).toContain("Stopped before serving.");
   });
 
+  it("stopped by a signal to itself alone, it does not wait for a module that never loads", async () => {
+    const forever = "setInterval(() => undefined, 1_000);\nawait new Promise(() => undefined);\n";
+    writeFileSync(at("server.ts"), `${forever}${MODULE("one")}`);
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(/server\.ts is still loading/);
+    dev.child.kill("SIGTERM");
+    expect(await dev.ended).toBe(143);
+    expect(dev.errors).toContain("Stopped before serving.");
+  });
+
   it("says that a module's code has ended the process, whatever exit code that has", async () => {
     for (const code of [0, 13]) {
       writeFileSync(at("server.ts"), `process.exit(${code});\n${MODULE("one")}`);

@@ -157,6 +157,16 @@ describe("a parent's workers", () => {
     expect(await unclean(byKey, true)).toBe(1);
   });
 
+  it("get a signal with the request to stop only while they start", async () => {
+    const workers = make(2);
+    await serve(0);
+    const stopped = workers.stop();
+    expect([last(0).terminated, last(1).terminated]).toEqual([false, true]);
+    await end(0, IN_ORDER);
+    await end(1, { code: null, signal: "SIGTERM" });
+    expect(await stopped).toBe(0);
+  });
+
   it("do not start the others if a stop arrives while the first starts", async () => {
     const workers = make(2);
     const stopped = workers.stop();
