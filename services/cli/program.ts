@@ -56,13 +56,21 @@ export async function runProgram(
     });
   await addCommands(program, { joins, terminal, args, commands: COMMANDS });
   try {
-    await program.parseAsync(args as string[], { from: "user" });
+    await program.parseAsync([...askedHelp(args)], { from: "user" });
     return EXIT_OK;
   } catch (error) {
     // Commander has already printed the help, the version or the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE;
     throw error;
   }
+}
+
+/** `help nope` is reported as `nope` is. Commander would only print the list of commands. */
+function askedHelp(args: ReadonlyArray<string>): ReadonlyArray<string> {
+  const [first, about] = args;
+  if (first !== "help" || about === undefined || COMMANDS.some(({ name }) => name === about))
+    return args;
+  return about === "help" || about.startsWith("-") ? ["--help"] : [about];
 }
 
 /** Adds the given command, and the others with only what the list of commands shows. */

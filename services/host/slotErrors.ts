@@ -10,7 +10,9 @@ import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 export class UnknownAgentClass extends Error {
   override readonly name = "UnknownAgentClass";
   constructor(className: string) {
-    super(`No agent class "${className}" is exported by this host's module`);
+    super(
+      `No agent class "${className}" is exported by this host's module: export it, or erase its agents`,
+    );
   }
 }
 
@@ -18,6 +20,9 @@ export class UnknownAgentClass extends Error {
 export const isTransient = (error: unknown): boolean =>
   error instanceof AgentDiscarded || error instanceof BrokerUnavailable;
 
-/** For a log. The stack shows where a defect is, and nothing of a broker that does not answer. */
+/**
+ * For a log. The stack shows where a defect is, and nothing of a broker that does not answer or of
+ * a class that a module lacks.
+ */
 export const reasonOf = (error: unknown): string =>
-  isTransient(error) ? messageOf(error) : stackOf(error);
+  isTransient(error) || error instanceof UnknownAgentClass ? messageOf(error) : stackOf(error);

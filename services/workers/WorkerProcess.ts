@@ -28,6 +28,8 @@ export interface WorkerProcess {
   readonly onReport: (f: (report: WatchdogReport) => void) => void;
   /** Asks the worker to stop in order. A second call does nothing. */
   readonly stop: () => void;
+  /** Sends SIGTERM, which ends a process that still loads its module. */
+  readonly terminate: () => void;
   /** Sends SIGKILL. */
   readonly kill: () => void;
 }

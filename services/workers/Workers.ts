@@ -24,15 +24,19 @@ const STOP_MS_MAX = 25_000;
 /** Signals by which terminals and supervisors ask a group of processes to stop. */
 const STOP_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGTERM", "SIGHUP"]);
 
+/** The signal by which a process was asked to stop, if that is what ended it. */
+export const stopSignalOf = ({ signal }: WorkerEnd): NodeJS.Signals | undefined =>
+  signal !== null && STOP_SIGNALS.has(signal) ? signal : undefined;
+
 /**
- * A worker could not be started, or failed too often. `message` is for people; `code` is the exit
- * code of its last process.
+ * A worker could not be started, or failed too often. `message` is for people; `end` is how its
+ * last process ended.
  */
 export class WorkerFailed extends Data.TaggedError("WorkerFailed")<{
   readonly worker: number;
-  readonly code: number | null;
+  readonly end: WorkerEnd;
   readonly message: string;
-  /** No worker has ever served: the failed one has said why. */
+  /** No worker has ever served. */
   readonly atStart: boolean;
 }> {}
 
@@ -97,8 +101,8 @@ export class Workers {
 
   /**
    * Asks all workers to stop and kills those that don't stop in time. Resolves with the number of
-   * workers that did not stop in order. A terminal sends Ctrl-C to workers too, and one that has
-   * not served yet ends by it: it has nothing to hand over.
+   * workers that did not stop in order. One that has not served yet has nothing to hand over: it
+   * gets a signal, too, because it heeds the request only once its module is loaded.
    */
   async stop(): Promise<number> {
     this.stopping = true;
@@ -106,15 +110,18 @@ export class Workers {
     const running = this.entries.flatMap(({ process, state }) =>
       process === undefined ? [] : { process, starting: state._tag === "Starting" },
     );
-    for (const { process } of running) process.stop();
+    for (const { process, starting } of running) {
+      process.stop();
+      if (starting) process.terminate();
+    }
     const cancel = this.options.time.after(STOP_MS_MAX, () => {
       this.options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
       this.kill();
     });
     const inOrder = await Promise.all(
       running.map(async ({ process, starting }) => {
-        const { code, signal } = await process.ended;
-        return code === 0 || (starting && signal !== null && STOP_SIGNALS.has(signal));
+        const end = await process.ended;
+        return end.code === 0 || (starting && stopSignalOf(end) !== undefined);
       }),
     );
     cancel();
@@ -166,7 +173,7 @@ export class Workers {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;
       const message = `worker ${worker} ended${times} before it served (${how}). All workers are stopped. Its output is above.`;
       const atStart = this.notYet.size === this.entries.length;
-      return this.fail(new WorkerFailed({ worker, code: end.code, message, atStart }));
+      return this.fail(new WorkerFailed({ worker, end, message, atStart }));
     }
     entry.history = next.history;
     log.error("worker ended", { worker, how, startsAgainInMs: next.afterMs });

@@ -67,6 +67,7 @@ export function forkWorker(script: string): WorkerProcess {
       isAsked = true;
       send({ stop: true });
     },
+    terminate: () => void child.kill("SIGTERM"),
     kill: () => void child.kill("SIGKILL"),
   };
 }

@@ -81,10 +81,7 @@ describe("init", () => {
     for (const file of ["server.ts", "package.json", "page.html", "server.test.ts"])
       expect(text("by-create", file), file).toBe(text("by-init", file));
     const refused = run("by-create");
-    expect([refused.status, refused.stderr]).toEqual([
-      1,
-      expect.stringContaining("exists already"),
-    ]);
+    expect([refused.status, refused.stderr]).toEqual([1, expect.stringContaining("exist already")]);
     expect([version, dependencies["turnkeep"]]).toEqual([
       manifestOf(PACKAGE).version,
       `^${manifestOf(PACKAGE).version}`,

@@ -239,6 +239,33 @@ describe("agents dev", () => {
     expect(code).toBe(130);
   });
 
+  it("stopped while it starts, it says so and exits with 130, also where its worker's end is seen first", async () => {
+    const forever = "setInterval(() => undefined, 1_000);\nawait new Promise(() => undefined);\n";
+    writeFileSync(at("server.ts"), `process.kill(process.pid, "SIGINT");\n${forever}${MODULE("one")}`); // prettier-ignore
+    const dev = start(["dev", ...FREE]);
+    expect(await dev.ended).toBe(130);
+    expect(dev.errors).toContain("Stopped before serving.");
+  });
+
+  it("stopped by a signal to itself alone, it does not wait for a module that never loads", async () => {
+    const forever = "setInterval(() => undefined, 1_000);\nawait new Promise(() => undefined);\n";
+    writeFileSync(at("server.ts"), `${forever}${MODULE("one")}`);
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(/server\.ts is still loading/);
+    dev.child.kill("SIGTERM");
+    expect(await dev.ended).toBe(143);
+    expect(dev.errors).toContain("Stopped before serving.");
+  });
+
+  it("says that a module's code has ended the process, whatever exit code that has", async () => {
+    for (const code of [0, 13]) {
+      writeFileSync(at("server.ts"), `process.exit(${code});\n${MODULE("one")}`);
+      const dev = start(["dev", ...FREE]);
+      expect(await dev.ended).toBe(1);
+      expect(dev.errors).toContain(`ended before it served (exit code ${code})`);
+    }
+  });
+
   it("refuses a data folder in use; the file of a killed process has no effect", async () => {
     const first = start(["dev", ...FREE]);
     await first.printed(/Press Ctrl-C to stop/);

@@ -6,6 +6,8 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { errors } from "@nats-io/nats-core";
 import { expect, test } from "vitest";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
 import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import { whyUnreachable } from "../../services/nats/client/whyUnreachable.ts";
 import { makeCertificates } from "../deploy/makeCertificates.ts";
@@ -35,6 +37,21 @@ test("a server without TLS that a tls:// URL names is asked for TLS, not whether
       /server does not support 'tls'.*running there, with TLS\?/,
     );
   } finally {
+    await server.stop();
+  }
+});
+
+test("a server without JetStream is told from one that is away, whatever the command", async () => {
+  const server = await startNats({ configExtra: "jetstream: disabled" });
+  const connection = await openConnection({ servers: server.url }, () => undefined);
+  try {
+    const options = { provision: {} };
+    for (const more of [{}, options])
+      await expect(openNats(connection, new Subjects(), more)).rejects.toThrow(
+        /is JetStream enabled there\? \(nats-server -js/,
+      );
+  } finally {
+    await connection.close();
     await server.stop();
   }
 });

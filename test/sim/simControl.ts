@@ -156,6 +156,7 @@ export class SimControl {
       onMessage: () => undefined,
       onReport: (f) => void (onReport = f),
       stop: kill,
+      terminate: kill,
       kill,
     };
   }

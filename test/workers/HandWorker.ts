@@ -12,6 +12,7 @@ export class HandWorker implements WorkerProcess {
   readonly pid = 1;
   readonly sent: ToWorker[] = [];
   stopped = false;
+  terminated = false;
   killed = false;
   serve!: (serving: Serving) => void;
   end!: (end: WorkerEnd) => void;
@@ -32,6 +33,7 @@ export class HandWorker implements WorkerProcess {
     this.stopped = true;
     if (this.options.endsWhenStopped) this.end({ code: 0, signal: null });
   };
+  readonly terminate = (): void => void (this.terminated = true);
   readonly kill = (): void => {
     this.killed = true;
     this.end({ code: null, signal: "SIGKILL" });

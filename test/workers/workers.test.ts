@@ -76,7 +76,7 @@ describe("a parent's workers", () => {
     await expect(workers.failed).rejects.toMatchObject({
       _tag: "WorkerFailed",
       worker: 1,
-      code: 2,
+      end: { code: 2, signal: null },
       message: expect.stringMatching(/^worker 1 ended before it served \(exit code 2\)/) as string,
     });
     expect(restarted).toEqual([]);
@@ -155,6 +155,16 @@ describe("a parent's workers", () => {
     expect(await unclean(byKey, false)).toBe(0);
     expect(await unclean({ code: null, signal: "SIGKILL" }, false)).toBe(1);
     expect(await unclean(byKey, true)).toBe(1);
+  });
+
+  it("get a signal with the request to stop only while they start", async () => {
+    const workers = make(2);
+    await serve(0);
+    const stopped = workers.stop();
+    expect([last(0).terminated, last(1).terminated]).toEqual([false, true]);
+    await end(0, IN_ORDER);
+    await end(1, { code: null, signal: "SIGTERM" });
+    expect(await stopped).toBe(0);
   });
 
   it("do not start the others if a stop arrives while the first starts", async () => {

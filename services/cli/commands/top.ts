@@ -84,7 +84,7 @@ export function addTop(program: Command, context: CommandContext): void {
         .argParser((text: string) => {
           const seconds = Number(text);
           if (seconds > 0 && seconds <= INTERVAL_SECONDS_MAX) return seconds;
-          throw new InvalidArgumentError(`Use a number up to ${INTERVAL_SECONDS_MAX}.`);
+          throw new InvalidArgumentError(`Use a number above 0, up to ${INTERVAL_SECONDS_MAX}.`);
         }),
     )
     .addHelpText(

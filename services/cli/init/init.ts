@@ -50,8 +50,8 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
 }
 
 /**
- * Prints the next commands. Throws `CliError` if a file that it would write exists, or the folder
- * can't be written.
+ * Prints the next commands. Throws `CliError` if a file that it would write exists, and the
+ * system's error if the folder can't be written.
  */
 export function init(terminal: Terminal, folder: string, given: Given): void {
   const target = resolve(terminal.cwd, folder);
@@ -73,14 +73,10 @@ export function init(terminal: Terminal, folder: string, given: Given): void {
   const taken = files.filter(({ path }) => existsSync(join(target, path)));
   if (taken.length > 0)
     throw failed(
-      `${taken.map(({ path }) => shownPath(terminal.cwd, join(target, path))).join(", ")} exists already. Nothing was written. Use a new folder: turnkeep init my-agents`,
+      `${taken.map(({ path }) => shownPath(terminal.cwd, join(target, path))).join(", ")} ${taken.length === 1 ? "exists" : "exist"} already. Nothing was written. Use a new folder: turnkeep init my-agents`,
     );
-  try {
-    makeFolder(target);
-    for (const { path, text } of files) writeFileSync(join(target, path), text, { flag: "wx" });
-  } catch (error) {
-    throw failed(`${target} can't be written: ${String(error)}`);
-  }
+  makeFolder(target);
+  for (const { path, text } of files) writeFileSync(join(target, path), text, { flag: "wx" });
   const shown = shownPath(terminal.cwd, target);
   terminal.out(
     `Wrote ${files.map(({ path }) => path).join(", ")}${shown === "." ? "" : ` to ${shown}`}.`,

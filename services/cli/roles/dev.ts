@@ -28,7 +28,7 @@ import { serveWorkers } from "../serving/serveWorkers.ts";
 import { withOptions } from "../serving/workerArguments.ts";
 import { agentOption, type GivenFilter } from "../options/deliveryOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
-import { endedBySignal } from "../terminal/stopSignals.ts";
+import { endedBySignal, STOPPED_BEFORE_SERVING } from "../terminal/stopSignals.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
 /** The values that commander parses. */
@@ -126,19 +126,15 @@ async function devCommand(
   const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
   const { onConsoleKey } = await import("../serving/consoleKey.ts");
   // Until `serveWorkers` listens for signals. The program of the tunnel ends with the process.
-  const { tunnel, served } = await endedBySignal(
-    joins.time,
-    "Stopped before serving.",
-    async () => ({
-      tunnel: await openTunnelIfAsked(context, given, options),
-      served: await serveDevConsole(joins, terminal, {
-        dataFolder: options.dataFolder,
-        port: given.consolePort,
-        module: shownPath(terminal.cwd, file),
-        log: options.log,
-      }),
+  const { tunnel, served } = await endedBySignal(joins.time, STOPPED_BEFORE_SERVING, async () => ({
+    tunnel: await openTunnelIfAsked(context, given, options),
+    served: await serveDevConsole(joins, terminal, {
+      dataFolder: options.dataFolder,
+      port: given.consolePort,
+      module: shownPath(terminal.cwd, file),
+      log: options.log,
     }),
-  );
+  }));
   const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
   if (given.open === true && served !== undefined) openInBrowser(served.url);
   const endKey =

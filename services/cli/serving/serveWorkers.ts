@@ -17,9 +17,9 @@ import type { IsolationWard } from "../../workers/IsolationWard.ts";
 import type { Recording } from "../../workers/Recordings.ts";
 import { reservePort } from "../../workers/reservePort.ts";
 import { serveLeases } from "../../workers/serveLeases.ts";
-import { WorkerFailed, Workers } from "../../workers/Workers.ts";
-import { CliError, EXIT_FAILED, exitOnSignal, failed } from "../terminal/CliError.ts";
-import { stopSignals } from "../terminal/stopSignals.ts";
+import { stopSignalOf, WorkerFailed, Workers } from "../../workers/Workers.ts";
+import { CliError, EXIT_FAILED, EXIT_USAGE, exitOnSignal, failed } from "../terminal/CliError.ts";
+import { STOPPED_BEFORE_SERVING, stopSignals } from "../terminal/stopSignals.ts";
 import { WorkerStarts, type WorkersOptions } from "./WorkerStarts.ts";
 
 interface ServeWorkersOptions extends WorkersOptions {
@@ -120,8 +120,17 @@ export async function serveWorkers(
     async function beginBeside(): Promise<void> {
       endBeside = await options.beside!((await broker)!, (recording) => starts.tell(recording));
     }
+    let isServing = false;
+    void workers.serving.then(() => (isServing = true));
+    let stoppedBy: NodeJS.Signals | undefined;
     try {
-      await Promise.race([signals.stopped, workers.failed, failureOf(broker), failureOf(beside)]);
+      const stopOrFailure = Promise.race([
+        signals.stopped,
+        workers.failed,
+        failureOf(broker),
+        failureOf(beside),
+      ]);
+      stoppedBy = await stopOrFailure.catch((error: unknown) => stopOfStarting(error));
     } finally {
       starts.stopping = true;
       await endBeside();
@@ -131,13 +140,18 @@ export async function serveWorkers(
     }
     if (unclean > 0)
       throw failed(`${unclean} of ${count} workers did not stop cleanly. Their log says why.`);
+    // Supervisors of the others take a stop for a success, whenever it is requested.
+    if (role === "dev" && !isServing)
+      throw new CliError({ message: STOPPED_BEFORE_SERVING, exitCode: exitOnSignal(stoppedBy) });
     if (role !== "dev") log.info(`${title} stopped`);
   } catch (error) {
     if (!(error instanceof WorkerFailed)) throw error;
-    const { code, atStart } = error;
-    // The only worker has already reported the error, and nothing else was started.
-    const message = atStart && count === 1 ? "" : error.message;
-    throw new CliError({ message, exitCode: code === null || code === 0 ? EXIT_FAILED : code });
+    const { end, atStart } = error;
+    const exitCode = end.code === EXIT_USAGE ? EXIT_USAGE : EXIT_FAILED;
+    // The only worker has already reported the error, and nothing else was started. A module's code
+    // can end it in other ways, which nobody has reported.
+    const isReported = atStart && count === 1 && end.code === exitCode;
+    throw new CliError({ message: isReported ? "" : error.message, exitCode });
   } finally {
     await leases?.close();
     await broker?.then((opened) => opened.stop(), skip);
@@ -147,6 +161,17 @@ export async function serveWorkers(
 }
 
 const skip = (): void => undefined;
+
+/**
+ * A terminal sends Ctrl-C to the workers, too. The end of one that has not served yet can be seen
+ * before the control process's own signal. Throws every other error.
+ */
+function stopOfStarting(error: unknown): NodeJS.Signals {
+  const signal =
+    error instanceof WorkerFailed && error.atStart ? stopSignalOf(error.end) : undefined;
+  if (signal === undefined) throw error;
+  return signal;
+}
 
 /** Rejects as the promise does; never resolves. */
 const failureOf = (begun: Promise<unknown> | undefined): Promise<never> =>

@@ -11,6 +11,9 @@ import { CliError, exitOnSignal } from "./CliError.ts";
  */
 const ONE_PRESS_MS = 500;
 
+/** The message of `agents dev` when it is stopped before it serves. */
+export const STOPPED_BEFORE_SERVING = "Stopped before serving.";
+
 /** Runs a command that can't stop in order. Rejects with `CliError` at the first signal. */
 export async function endedBySignal<A>(
   time: Pick<TimeShape, "monotonicMs">,

@@ -109,7 +109,7 @@ export class JetStreamApi {
         {
           reply: (message) => {
             if (isNoResponders(message))
-              reject(new BrokerUnavailable({ message: `nothing serves ${subject} now` }));
+              reject(new BrokerUnavailable({ message: unserved(subject) }));
             else resolve(message);
             return true;
           },
@@ -125,6 +125,13 @@ export class JetStreamApi {
     });
   }
 }
+
+/** Every server with JetStream serves the requests about streams, once it has started. */
+const unserved = (subject: string): string =>
+  `nothing serves ${subject} now` +
+  (subject.startsWith("$JS.API.STREAM.")
+    ? ": is JetStream enabled there? (nats-server -js, or jetstream {} in its configuration)"
+    : "");
 
 /**
  * Converts an adapter's error to the port's. Refusals that no caller handles mean "retry later".

@@ -60,16 +60,34 @@ const ROWS: ReadonlyArray<readonly [args: string, said: string]> = [
   ["redeliver x --on-fork --dry-run", "leave out --dry-run"],
   ["release Some one --module x.ts", "--module belongs to --on-fork"],
   ["export --follow --from soon", 'Use the "position" of a line'],
+  ["top --interval 0", "Use a number above 0, up to 3600."],
+  ["list --data <>", "It is empty: give a value, or leave the option out."],
+  ["list --nats-creds <>", "It is empty"],
+  ["dev --hostname <>", "It is empty"],
+  ["dev --data <>", "It is empty"],
+  ["host none.ts --admin-hostname <>", "It is empty"],
+  ["init app --turnkeep <>", "It is empty"],
   ["export Some one --from end", "--from and --limit require --follow."],
 ];
 
 test.each(ROWS)("agents %s", async (line, said) => {
   const cli = new CliFixture();
   const args = line.split(" ").map((arg) => (arg === "<>" ? "" : arg));
-  const { code, out, err } = await cli.run([...args, ...NATS]);
+  const { code, out, err } = await cli.run(args[0] === "init" ? args : [...args, ...NATS]);
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err).toContain(said);
   expect(cli.targets).toEqual([]);
+});
+
+test("help about no command is reported as that command is; help about help is the list", async () => {
+  const wrong = await new CliFixture().run(["help", "stat"]);
+  expect(wrong).toMatchObject({ code: 2, out: "" });
+  expect(wrong.err).toContain("unknown command 'stat'\n(Did you mean state?)");
+  for (const args of [["help", "help"], ["help", "--help"], ["help"]]) {
+    const { code, out } = await new CliFixture().run(args);
+    expect(code).toBe(0);
+    expect(out).toContain("Exit codes:");
+  }
 });
 
 test.each(["import missing.jsonl", "restore missing", "erase Some one --yes --backups missing"])(
