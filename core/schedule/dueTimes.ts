@@ -10,6 +10,8 @@
  * | `latest` | runs once    | the first one after now     |
  * | `all`    | runs         | the first one after its own |
  * | `skip`   | does not run | the first one after now     |
+ *
+ * Where the clock was set back since, "now" is the run's own due time: no run is due twice.
  */
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
@@ -59,5 +61,7 @@ export const isSkipped = (row: ScheduleRow, dueMs: number, nowMs: number): boole
  * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now.
  * Throws as `firstDue` does.
  */
-export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
-  firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);
+export function nextDue(row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number {
+  if (row.type !== "cron") return firstDue(row, nowMs, cron);
+  return firstDue(row, row.misfire === "all" ? dueMs : Math.max(dueMs, nowMs), cron);
+}
