@@ -1,8 +1,8 @@
 /**
  * Replaces a table of one database by that of another, with its rows, its indexes and the last
  * number that it has given (AUTOINCREMENT); drops it where the other has none. For the library's
- * own tables. Triggers that users have made on the replaced table stay, and do not run. Foreign keys
- * are not enforced in `to` from then on, because users' rows may refer to the table.
+ * own tables. Triggers that users have made on the replaced table stay, and do not run. Foreign
+ * keys are not enforced in `to` from then on, because users' rows may refer to the table.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";

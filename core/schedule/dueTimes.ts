@@ -10,8 +10,6 @@
  * | `latest` | runs once    | the first one after now     |
  * | `all`    | runs         | the first one after its own |
  * | `skip`   | does not run | the first one after now     |
- *
- * Where the clock was set back since, "now" is the run's own due time: no run is due twice.
  */
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
@@ -58,8 +56,9 @@ export const isSkipped = (row: ScheduleRow, dueMs: number, nowMs: number): boole
   row.misfire === "skip" && nowMs - dueMs > MISFIRE_AFTER_MS;
 
 /**
- * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now.
- * Throws as `firstDue` does.
+ * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now. The
+ * clock may have been set back during the run: no time of a cron expression is due twice. Throws as
+ * `firstDue` does.
  */
 export function nextDue(row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number {
   if (row.type !== "cron") return firstDue(row, nowMs, cron);
