@@ -41,7 +41,7 @@ export class AgentKv {
   /** The value of a key; undefined without one. */
   get<A = unknown>(key: string): A | undefined {
     if (!this.#exists()) return undefined;
-    const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [key]).rows[0];
+    const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [toKey(key)]).rows[0];
     return row === undefined ? undefined : (fromStored(row[0]) as A);
   }
 
@@ -53,19 +53,20 @@ export class AgentKv {
   put<A = unknown>(key: string, value: A): void {
     if (value === undefined)
       throw new TypeError(`storage.put("${key}"): the value is undefined; delete the key instead`);
-    if (!String(key).isWellFormed())
+    const text = toKey(key);
+    if (!text.isWellFormed())
       throw new TypeError(
-        `storage.put(${JSON.stringify(key)}): the key contains half a surrogate pair: encode it`,
+        `storage.put(${JSON.stringify(text)}): the key contains half a surrogate pair: encode it`,
       );
     const stored = toStored(value, `storage.put("${key}"): the value`);
     this.#query(KV_TABLE, []);
-    this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [key, stored]);
+    this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [text, stored]);
   }
 
   /** Deletes a key. Returns whether it existed. */
   delete(key: string): boolean {
     if (!this.#exists()) return false;
-    return this.#query("DELETE FROM _agents_kv WHERE key = ?", [key]).rowsWritten > 0;
+    return this.#query("DELETE FROM _agents_kv WHERE key = ?", [toKey(key)]).rowsWritten > 0;
   }
 
   /**
@@ -96,4 +97,10 @@ export class AgentKv {
   #exists(): boolean {
     return tableExists({ query: this.#query }, "_agents_kv");
   }
+}
+
+/** Numbers and the like become text, as on the reference's platform. Throws for no key at all. */
+function toKey(key: unknown): string {
+  if (key === undefined) throw new TypeError("storage: the key is undefined");
+  return String(key);
 }

@@ -95,6 +95,21 @@ export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlV
   return object;
 }
 
+/** Whether it is several keys with their values. An array is one key. */
+const isEntries = (key: string | Record<string, unknown>): key is Record<string, unknown> =>
+  typeof key === "object" && key !== null && !Array.isArray(key);
+
+/** The order of keys: that of their UTF-8, where surrogates come after all other units. */
+function byCodePoint(a: string, b: string): number {
+  for (let i = 0; i < a.length && i < b.length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return Number(isSurrogate(x)) - Number(isSurrogate(y)) || x - y;
+  }
+  return a.length - b.length;
+}
+
+const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
+
 /** Converts a parameter to a value that SQLite accepts. */
 export function toSqlValue(value: SqlParameter): SqlValue | boolean {
   if (value === undefined) return null;
@@ -158,16 +173,16 @@ export class AgentStorage {
   }
 
   /**
-   * The value of a key, undefined without one; for several keys, a map of those that exist. Rejects
-   * with SQLite's error.
+   * The value of a key, undefined without one; for several keys, a map of those that exist, in the
+   * order of keys. Rejects with SQLite's error. Here and below, a key that is no text is made one.
    */
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
   async get<A>(key: string | string[]): Promise<A | undefined | Map<string, A>> {
     return this.access(() => {
-      if (typeof key === "string") return this.kv.get<A>(key);
+      if (!Array.isArray(key)) return this.kv.get<A>(key);
       const found = new Map<string, A>();
-      for (const one of key) {
+      for (const one of key.map(String).toSorted(byCodePoint)) {
         const value = this.kv.get<A>(one);
         if (value !== undefined) found.set(one, value);
       }
@@ -186,7 +201,7 @@ export class AgentStorage {
   async put(entries: Record<string, unknown>): Promise<void>;
   async put(key: string | Record<string, unknown>, value?: unknown): Promise<void> {
     return this.access(() => {
-      if (typeof key === "string") return this.kv.put(key, value);
+      if (!isEntries(key)) return this.kv.put(key, value);
       this.#runtime.transaction(() => {
         for (const [name, entry] of Object.entries(key))
           if (entry !== undefined) this.kv.put(name, entry);
@@ -202,9 +217,7 @@ export class AgentStorage {
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {
     return this.access(() =>
-      typeof key === "string"
-        ? this.kv.delete(key)
-        : key.filter((one) => this.kv.delete(one)).length,
+      Array.isArray(key) ? key.filter((one) => this.kv.delete(one)).length : this.kv.delete(key),
     );
   }
 

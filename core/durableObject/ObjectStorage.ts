@@ -22,8 +22,11 @@ export interface ObjectAlarms {
 const KEPT =
   "name NOT LIKE 'svc\\_agents\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
 
-/** The storage in a transaction, which can be undone. */
-interface ObjectTransaction extends Pick<ObjectStorage, "get" | "put" | "delete" | "list"> {
+/** The storage in a transaction, which can be undone. After `rollback` its calls reject. */
+interface ObjectTransaction extends Pick<
+  ObjectStorage,
+  "get" | "put" | "delete" | "list" | "getAlarm" | "setAlarm" | "deleteAlarm"
+> {
   /** Undoes the transaction: nothing of it is stored when its function returns. */
   rollback(): void;
 }
@@ -63,11 +66,18 @@ export class ObjectStorage extends AgentStorage {
     return blocks.run("a transaction", async (block) => {
       let undone = false;
       // These are part of the transaction, whatever code calls them.
+      const within = async <B>(act: () => Promise<B>): Promise<B> => {
+        if (undone) throw new Error("The transaction has been rolled back");
+        return blocks.within(block, act);
+      };
       const txn: ObjectTransaction = {
-        get: (key: never) => blocks.within(block, () => this.get(key)) as never,
-        put: (key: never, value?: unknown) => blocks.within(block, () => this.put(key, value)),
-        delete: (key: never) => blocks.within(block, () => this.delete(key)) as never,
-        list: (options) => blocks.within(block, () => this.list(options)),
+        get: (key: never) => within(() => this.get(key)) as never,
+        put: (key: never, value?: unknown) => within(() => this.put(key, value)),
+        delete: (key: never) => within(() => this.delete(key)) as never,
+        list: (options) => within(() => this.list(options)),
+        getAlarm: () => within(() => this.getAlarm()),
+        setAlarm: (time) => within(() => this.setAlarm(time)),
+        deleteAlarm: () => within(() => this.deleteAlarm()),
         rollback: () => (undone = true),
       };
       const open = runtime.beginTransaction(block);
@@ -122,7 +132,7 @@ export class ObjectStorage extends AgentStorage {
    * for a class without `alarm()`.
    */
   async setAlarm(time: number | Date): Promise<void> {
-    const atMs = Number(time);
+    const atMs = Math.trunc(Number(time));
     if (!(Number.isFinite(atMs) && atMs > 0))
       throw new TypeError("setAlarm() takes a Date, or milliseconds since the epoch");
     return this.access(() => this.#parts.alarms.set(atMs));

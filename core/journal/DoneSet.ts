@@ -21,6 +21,8 @@ const DONE_COUNT_MAX = 25_000;
 
 /** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */
 export const DEAD_PREFIX = "dead:";
+/** Prefix of the keys of restores (`core/restore/restoreEvent`). */
+export const RESTORE_PREFIX = "restore:";
 
 interface Done {
   readonly timeMs: number;
@@ -39,6 +41,13 @@ export class DoneSet {
   /** Journal sequence of the event that did it; undefined when it is not known to be done. */
   seqOf(key: string): number | undefined {
     return this.entries.get(key)?.seq;
+  }
+
+  /** Sequence of the last restore in the set; undefined without one. Reads the whole set. */
+  get restoredAt(): number | undefined {
+    let last: number | undefined;
+    for (const [key, { seq }] of this.entries) if (key.startsWith(RESTORE_PREFIX)) last = seq;
+    return last;
   }
 
   /** As `seqOf`, of the first of these that is done. */

@@ -148,7 +148,7 @@ async function fail(
   { attempts, isSilent }: { readonly attempts: number; readonly isSilent?: boolean },
 ): Promise<void> {
   await failForGood(agent, turn, reasonOf(turn, error), async (letter) =>
-    job.deadLetter?.({ ...letter, death: job.key }),
+    job.deadLetter?.({ ...letter, death: deathOf(agent, job) }),
   );
   job.onFailed(error, attempts);
   if (isSilent !== true) await agent.handleError(turn, error);
@@ -158,6 +158,12 @@ async function fail(
   const dead = job.deadLetter !== undefined;
   rest.outcome = { done: [job.key], dead, error: reasonOf(turn, error) };
   await end(agent, rest, dead ? "dead" : "failed", { attempts: job.retry.maxAttempts });
+}
+
+/** A job that a restore has put back, with its key, may die a second time. */
+function deathOf({ image }: JobAgent, { key }: Job): string {
+  const { restoredAt } = image.done;
+  return restoredAt === undefined ? key : `${key}@${restoredAt}`;
 }
 
 const reasonOf = (turn: Turn, error: unknown): string => turn.conceal(reasonText(error));

@@ -20,11 +20,11 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 const DROPS = /\bdrop\b|\balter\b/i;
 /**
  * Matches one statement whose only effect is an empty table or an index, the same each time it
- * runs. `AS SELECT` is excluded because it fills the table, and a semicolon in the middle because
- * it may begin another statement.
+ * runs. `AS SELECT` and `AS VALUES` are excluded because they fill the table, and a semicolon in
+ * the middle because it may begin another statement.
  */
 const MAKES_TABLE =
-  /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
+  /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\b(?:select|values)\b)[^;]*;?\s*$/is;
 
 const JOINED_ROLLBACK =
   "a transaction was rolled back in which another event had used sql, kv or transactionSync";

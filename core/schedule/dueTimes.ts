@@ -56,8 +56,11 @@ export const isSkipped = (row: ScheduleRow, dueMs: number, nowMs: number): boole
   row.misfire === "skip" && nowMs - dueMs > MISFIRE_AFTER_MS;
 
 /**
- * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now.
- * Throws as `firstDue` does.
+ * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now. The
+ * clock may have been set back during the run: no time of a cron expression is due twice. Throws as
+ * `firstDue` does.
  */
-export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
-  firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);
+export function nextDue(row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number {
+  if (row.type !== "cron") return firstDue(row, nowMs, cron);
+  return firstDue(row, row.misfire === "all" ? dueMs : Math.max(dueMs, nowMs), cron);
+}

@@ -329,8 +329,8 @@ export class Connection {
   /** Records a lasting effect. Returns whether there is one. */
   private note(lasting: Lasting | undefined): boolean {
     if (lasting?.kind === "temporary") this.hasTemporary = true;
-    // A setting that is set again moves to the end.
-    else if (lasting?.kind === "setting") {
+    // A setting that is set again moves to the end. SQLite ignores `foreign_keys` in a transaction.
+    else if (lasting?.kind === "setting" && (this.autocommit || lasting.name !== "foreign_keys")) {
       this.pragmas ??= new Map();
       this.pragmas.delete(lasting.name);
       this.pragmas.set(lasting.name, lasting.value);

@@ -343,3 +343,22 @@ test("the static options default to what the interface documents", () => {
     retry: { maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 3000 },
   });
 });
+
+/** Fills its table with what another start would not repeat. */
+class SecretAgent extends Agent {
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS secret AS VALUES (hex(randomblob(16)))`;
+  }
+  read(): unknown {
+    return this.sql`SELECT * FROM secret`;
+  }
+}
+
+test("a table that onStart fills as it creates it is stored", async () => {
+  await using t = await testAgents({ agents: [SecretAgent] });
+  const agent = t.agent(SecretAgent, "a");
+  const before = await agent.read();
+  await t.crash();
+  await t.revive();
+  expect(await agent.read()).toEqual(before);
+});

@@ -71,6 +71,20 @@ class Tally extends DurableObject {
     });
     return this.keys();
   }
+  /** Sets the alarm in a transaction, and returns whether it was set there and afterwards. */
+  async alarms(undone: boolean): Promise<unknown> {
+    const { storage } = this.ctx;
+    const atMs = Date.now() + 60_000;
+    const inside = await storage.transaction(async (txn) => {
+      await txn.setAlarm(atMs + 0.5);
+      const found = (await txn.getAlarm()) === atMs;
+      if (undone) txn.rollback();
+      return [found, await txn.put("a", 1).then(() => "stored", String)];
+    });
+    const after = (await storage.getAlarm()) === atMs;
+    await storage.transaction((txn) => txn.deleteAlarm());
+    return [...inside, after, await storage.getAlarm()];
+  }
   async keys(): Promise<string[]> {
     return [...(await this.ctx.storage.list()).keys()];
   }
@@ -167,4 +181,11 @@ test("a transaction that takes longer than 30 s ends with its object, and stores
   void call(t, "write", "A", { ms: 1_000_000 }).catch(() => undefined);
   await t.advance("31 seconds");
   expect(await call(t, "keys")).toEqual([]);
+});
+
+test("a transaction has the alarm, and its calls reject once it is rolled back", async () => {
+  await using t = await start();
+  const undone = "Error: The transaction has been rolled back";
+  expect(await call(t, "alarms", true)).toEqual([true, undone, false, null]);
+  expect(await call(t, "alarms", false)).toEqual([true, "stored", true, null]);
 });

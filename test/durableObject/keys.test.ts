@@ -33,6 +33,20 @@ class Store extends DurableObject {
       ),
     );
   }
+  async numbers(): Promise<unknown> {
+    const { storage } = this.ctx;
+    await storage.put(5 as never, "a");
+    await storage.put(["x", "y"] as never, "b");
+    storage.kv.put(null as never, "c");
+    const missing = await storage.put(undefined as never, 1).then(() => "stored", String);
+    const found = [await storage.get(5 as never), storage.kv.get(null as never)];
+    return [missing, found, [...(await storage.list()).keys()], await storage.delete(5 as never)];
+  }
+  async found(): Promise<unknown> {
+    const keys = ["😀", "\uffff", "b", "a", "none", "b"];
+    for (const key of ["b", "a", "😀", "\uffff"]) await this.ctx.storage.put(key, 1);
+    return [...(await this.ctx.storage.get(keys)).keys()];
+  }
   async one(): Promise<unknown> {
     return this.ctx.storage.put("\ud801", 1).then(() => "stored", String);
   }
@@ -43,7 +57,7 @@ class Store extends DurableObject {
 
 class Caller extends Agent<{ Store: ObjectNamespace<Store> }> {
   call(
-    method: "several" | "listed" | "uncloneable" | "halves" | "one" | "whole",
+    method: "several" | "listed" | "uncloneable" | "halves" | "one" | "whole" | "numbers" | "found",
   ): Promise<unknown> {
     return this.env.Store.getByName("s")[method]() as Promise<unknown>;
   }
@@ -77,4 +91,19 @@ test("put refuses keys that would be one in the database", async () => {
   const caller = t.agent(Caller, "c");
   expect(await caller.call("one")).toContain("the key contains half a surrogate pair");
   expect(await caller.call("whole")).toEqual(["stored", ["\0", "😀"]]);
+});
+
+test("a key that is no text is made one", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  expect(await t.agent(Caller, "c").call("numbers")).toEqual([
+    "TypeError: storage: the key is undefined",
+    ["a", "c"],
+    ["5", "null", "x,y"],
+    true,
+  ]);
+});
+
+test("get of several keys returns them in the order of keys", async () => {
+  await using t = await testAgents({ agents: [Caller, Store as never] });
+  expect(await t.agent(Caller, "c").call("found")).toEqual(["a", "b", "\uffff", "😀"]);
 });

@@ -6,6 +6,7 @@ import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../core/journal/rebuildAgent.ts";
+import { keepSent } from "../../core/restore/keepSent.ts";
 import { restoreEvent } from "../../core/restore/restoreEvent.ts";
 import { BudgetExceeded } from "../../core/budget/Budget.ts";
 import { Budgets } from "../../core/budget/Budgets.ts";
@@ -196,3 +197,33 @@ it("a restore keeps the done steps of durable calls, which go on", () => {
   const { image } = restored();
   expect(image.stepsDone("call:order 1")).toEqual(["1:charge"]);
 });
+
+it.each(["", "ON DELETE CASCADE"])(
+  "a restore keeps users' rows that refer to a row of the library's, and triggers on its tables (%s)",
+  (deletion) => {
+    const { databases } = opened;
+    const now = databases.open(ID).database;
+    const query = (sql: string) => now.query(sql, []);
+    query("CREATE TABLE cf_agents_workflows (id TEXT PRIMARY KEY)");
+    query(`CREATE TABLE orders (id TEXT REFERENCES cf_agents_workflows (id) ${deletion})`);
+    query("CREATE TABLE log (id TEXT)");
+    query(
+      "CREATE TRIGGER began AFTER INSERT ON cf_agents_workflows BEGIN INSERT INTO log VALUES (new.id); END",
+    );
+    query("INSERT INTO cf_agents_workflows VALUES ('w')");
+    query("INSERT INTO orders VALUES ('w')");
+    const image = new AgentImage(ID);
+    image.seq = 3 as Sequence;
+    const to = decodeSnapshot(image.encode(commit(now)));
+    query("DELETE FROM orders");
+    commit(now);
+    const past = databases.open(ID).database;
+    past.restore(to.image);
+    keepSent(now, past);
+    const column = (sql: string) => past.query(sql, []).rows.flat();
+    expect(column("SELECT id FROM orders")).toEqual(["w"]);
+    expect(column("SELECT id FROM log")).toEqual(["w"]);
+    past.query("INSERT INTO cf_agents_workflows VALUES ('next')", []);
+    expect(column("SELECT id FROM log ORDER BY id")).toEqual(["next", "w"]);
+  },
+);

@@ -206,6 +206,20 @@ describe("a hung interval", () => {
 });
 
 describe("cron", () => {
+  test.each(["latest", "all", "skip"])(
+    "does not run an instant twice when the clock is set back during its run (%s)",
+    async (misfire) => {
+      onTick = async () => {
+        await wait(1_000);
+        if (began.length === 1) rig.time.jump(-10_000);
+      };
+      await plan("tick", { cron: "*/5 * * * *", misfire });
+      await passTo(500);
+      await passTo(900);
+      expect(began).toEqual([300, 600, 900]);
+    },
+  );
+
   test("runs once at each instant", async () => {
     await plan("*/10 * * * *", "tick");
     await passTo(3000);

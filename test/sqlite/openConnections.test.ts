@@ -106,6 +106,17 @@ describe("a connection that was closed and opened again", () => {
       expect(column(database, "PRAGMA foreign_keys")).toEqual([0]);
     }));
 
+  it("keeps foreign keys as they are where a transaction tries to set them", () =>
+    using((database) => {
+      database.query("CREATE TABLE t (a INTEGER PRIMARY KEY)", []);
+      database.transaction(() => database.query("PRAGMA foreign_keys = OFF", []));
+      commit(database);
+      expect(column(database, "PRAGMA foreign_keys")).toEqual([1]);
+      restAll(databases);
+      expect(rests(database)).toBe(true);
+      expect(column(database, "PRAGMA foreign_keys")).toEqual([1]);
+    }));
+
   it("reruns a failed schema setup, and fails again", () =>
     using((database) => {
       database.query("CREATE TABLE t (a CHECK (a < 5))", []);

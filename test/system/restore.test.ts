@@ -6,6 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent, type FiberRecoveryContext } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
@@ -42,6 +44,12 @@ class Ledger extends Agent<unknown, State> {
   }
   async cancelAll(): Promise<void> {
     for (const { id } of this.getSchedules()) await this.cancelSchedule(id);
+  }
+  async push(): Promise<void> {
+    await this.queue("fail", null, { retry: { maxAttempts: 1 } });
+  }
+  fail(): never {
+    throw new Error("it always fails");
   }
   async begin(name: string): Promise<void> {
     await this.startFiber(name, () => new Promise<void>((resolve) => (endFiber = resolve)));
@@ -171,6 +179,27 @@ test("a restored schedule runs when it is due", async () => {
   await run("restore", "ledger", "due", "--at", String(at), "--yes");
   await pollUntil("it has run", () => ran.includes("soon"));
   expect(ran.filter((text) => text === "soon")).toHaveLength(1);
+});
+
+test("a job that is put back and dies again is a second dead letter", async () => {
+  await call("dead", "push");
+  const at = (await heads("dead")).find(({ queue }) => queue?.put?.length === 1)!.seq;
+  const letters = async () => {
+    const found: string[] = [];
+    for await (const { id, data } of ports.deadLetters.list("Ledger"))
+      if (id.name === "dead") found.push(decodeEnvelope(decodeDeadLetter(data).input).head.key);
+    return found;
+  };
+  const died = async (times: number): Promise<boolean> => {
+    const turns = (await heads("dead")).flatMap((event) => event.turns);
+    return turns.filter(({ dead }) => dead === true).length === times;
+  };
+  await pollUntil("it has died", () => died(1));
+  const first = await letters();
+  expect(first).toHaveLength(1);
+  await run("restore", "ledger", "dead", "--at", String(at), "--yes");
+  await pollUntil("it has died again", () => died(2));
+  expect(await letters()).toEqual([...first, ...first]);
 });
 
 test("a fiber that was running then is treated as interrupted, even if it has ended since", async () => {

@@ -4,6 +4,7 @@
  * may be in an archive that hosts do not read.
  */
 import { AgentUnreachable, CallDenied } from "../../../core/call/AgentUnreachable.ts";
+import { RESTORE_PREFIX } from "../../../core/journal/DoneSet.ts";
 import { compareAgents } from "../../../core/history/compareAgents.ts";
 import { keepSent } from "../../../core/restore/keepSent.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
@@ -65,7 +66,7 @@ export async function putBack(
     for (const line of differences) terminal.out(line);
     if (differences.length === 0) terminal.err("State and rows do not differ.");
   }
-  const restored = yes ? await restore(ports, plan, `restore:${time.id()}`) : null;
+  const restored = yes ? await restore(ports, plan, `${RESTORE_PREFIX}${time.id()}`) : null;
   if (json) {
     const { class: className, name } = id;
     const { seq, time: when } = plan;
