@@ -34,7 +34,8 @@ export class LargeAnswers {
 
   /**
    * A `CallReply` message within the bus's limit. Large results that may have no blob become an
-   * error, and so do responses whose headers alone are too large. Rejects with `BrokerUnavailable`. Not `async`, to save a promise per call.
+   * error, and so do responses whose headers alone are too large. Rejects with `BrokerUnavailable`.
+   * Not `async`, to save a promise per call.
    */
   encode({ reply, body }: CallAnswer): Uint8Array | Promise<Uint8Array> {
     const { payloadBytesMax } = this.services.bus;

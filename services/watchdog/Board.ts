@@ -5,8 +5,9 @@
  *
  * Layout: seven 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
  * whether a debugger is open, megabytes of the heap and of the process at the last beat, the number
- * of a broken part of the runtime from 1), then the turn's fields as UTF-8, separated by NUL. The agent's name and the key are last, after the name's
- * length, because they may contain NUL. Text that does not fit is cut.
+ * of a broken part of the runtime from 1), then the turn's fields as UTF-8, separated by NUL. The
+ * agent's name and the key are last, after the name's length, because they may contain NUL. Text
+ * that does not fit is cut.
  */
 
 export interface NamedTurn {

@@ -100,16 +100,16 @@ export class RuntimeChecks {
     for (let n = 0; n < this.parts.length; n++) {
       const fails = this.fails[n];
       if (fails === undefined) continue;
-      this.fails[n] = works(this.parts[n]!) ? 0 : fails + 1;
+      this.fails[n] = isWorking(this.parts[n]!) ? 0 : fails + 1;
       if (this.fails[n]! >= FAILS_MAX) return n;
     }
     return undefined;
   }
 }
 
-function works({ works }: RuntimePart): boolean {
+function isWorking(part: RuntimePart): boolean {
   try {
-    return works();
+    return part.works();
   } catch {
     return false;
   }

@@ -1,6 +1,5 @@
 /**
- * The thread that watches the main thread of a process that runs agents. Started by
- * `startWatchdog`.
+ * The thread that watches the main thread of a process with agents (`startWatchdog` starts it).
  *
  * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
  *    The log line names the agent, the input and the source line that ran. Several looks at what
@@ -18,9 +17,8 @@
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn that is most often found running is named, else the turn that entered last. `exactly` is
  *    true only if that turn runs nearly always: the memory may be another's.
- * 7. A process that can open no more files is ended, too. No turn is named.
- * 8. A process whose code has broken what it runs on is ended, too (`RuntimeChecks`). The turn that
- *    had entered last when the part was replaced is named, with `exactly: false`.
+ * 7. A process that can open no more files is ended (no turn is named), and one whose code has
+ *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
 import { writeSync } from "node:fs";
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
@@ -162,7 +160,7 @@ function lookAtMemory(nowMs: number): void {
 
 const checks = new RuntimeChecks();
 
-/** Rule 8. */
+/** Rule 7. */
 function lookAtRuntime(): void {
   const { broken, last } = board;
   if (isEnding || board.debugged || broken === undefined) return;
