@@ -14,6 +14,9 @@ import { resultTooLarge } from "./remoteError.ts";
 /** Longer than a caller takes to read one. */
 const KEPT_MS = 300_000;
 
+/** More than the name of a blob takes in a message. */
+const BLOB_BYTES = 256;
+
 const encoder = new TextEncoder();
 
 export class LargeAnswers {
@@ -31,14 +34,17 @@ export class LargeAnswers {
 
   /**
    * A `CallReply` message within the bus's limit. Large results that may have no blob become an
-   * error. Rejects with `BrokerUnavailable`. Not `async`, to save a promise per call.
+   * error, and so do responses whose headers alone are too large. Rejects with `BrokerUnavailable`.
+   * Not `async`, to save a promise per call.
    */
   encode({ reply, body }: CallAnswer): Uint8Array | Promise<Uint8Array> {
     const { payloadBytesMax } = this.services.bus;
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
     if (data.length <= payloadBytesMax) return data;
-    return mayHaveBlob(reply) && bytes !== undefined
+    const isBodyLarge =
+      bytes !== undefined && data.length - bytes.length < payloadBytesMax - BLOB_BYTES;
+    return mayHaveBlob(reply) && isBodyLarge
       ? this.put(bytes).then((blob) => encodeMessage({ ...reply, blob }))
       : encodeMessage(resultTooLarge(data.length, payloadBytesMax));
   }

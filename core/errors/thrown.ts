@@ -16,6 +16,16 @@ const REMARK = /( … \d+ characters left out … )/;
 /** For a value that has no text. */
 const UNREADABLE = "a value that can't be read as text";
 
+/** The value, or an error in place of one that can't be looked at, such as a revoked proxy. */
+export function readable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error);
+    return thrown;
+  } catch {
+    return new Error(UNREADABLE);
+  }
+}
+
 function read(part: () => unknown): string {
   try {
     return bounded(String(part()));
@@ -93,7 +103,8 @@ export function causesOf(thrown: unknown): ReadonlyArray<unknown> {
   return causes;
 }
 
-const ownStackOf = (thrown: unknown): string =>
+/** As `stackOf`, without the causes. */
+export const ownStackOf = (thrown: unknown): string =>
   read(() => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : textOf(thrown)));
 
 function causeOf(thrown: unknown): unknown {

@@ -5,6 +5,7 @@
  */
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
+import { readable } from "../errors/thrown.ts";
 import type { Meter } from "../telemetry/Usage.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
@@ -33,7 +34,7 @@ export function runTurn<A>(agent: RunningAgent, turn: Turn, f: () => A | Promise
   return new Promise((resolve, reject) => {
     const onError = (error: unknown): void => {
       ended(agent, turn, sinceMs);
-      reject(error as Error);
+      reject(readable(error) as Error);
     };
     const onValue = (value: A): void => {
       if (turn.rejected || turn.failure !== undefined)
@@ -119,5 +120,5 @@ export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown
   const end = (): void => void agent.busy--;
   Promise.resolve()
     .then(() => limited(agent, turn.rest, f))
-    .then(end, (e: unknown) => agent.handleError(turn, e).finally(end));
+    .then(end, (e: unknown) => agent.handleError(turn, readable(e)).finally(end));
 }

@@ -12,7 +12,7 @@ import { AgentDiscarded, AgentDestroyed, TurnTimedOut } from "../errors/errors.t
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { turnFields } from "../turn/turnFields.ts";
 import type { Turn } from "../turn/Turn.ts";
-import { stackOf } from "../errors/thrown.ts";
+import { readable, stackOf } from "../errors/thrown.ts";
 import { sleep } from "../time/sleep.ts";
 
 export type FailingAgent = Pick<
@@ -24,9 +24,10 @@ export type FailingAgent = Pick<
 export function unhandledError(
   agent: FailingAgent,
   turn: Turn,
-  error: unknown,
+  thrown: unknown,
   { quiet = false } = {},
 ): void {
+  const error = readable(thrown);
   // The code continued after its agent had left this process. The next owner runs the turn again.
   if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
   // The code continued after its turn was given up, which was logged.

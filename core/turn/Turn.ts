@@ -13,7 +13,7 @@ import type { InputOutcome } from "../journal/encodeCommit.ts";
 import type { Block } from "./ConcurrencyBlock.ts";
 import type { StepCounts } from "./StepCounts.ts";
 import type { TurnSteps } from "./TurnSteps.ts";
-import { messageOf, nameOf } from "../errors/thrown.ts";
+import { messageOf, nameOf, ownStackOf } from "../errors/thrown.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -191,7 +191,7 @@ export class Turn {
     if (!(error instanceof Error)) return this.conceal(messageOf(error));
     const concealed = new Error(this.conceal(messageOf(error)));
     concealed.name = nameOf(error);
-    if (error.stack !== undefined) concealed.stack = this.conceal(error.stack);
+    concealed.stack = this.conceal(ownStackOf(error));
     return concealed;
   }
 

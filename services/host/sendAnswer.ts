@@ -22,9 +22,10 @@ export function sendAnswer(
   const data = encodeMessage(answer, bytes);
   if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
   const blob = `${ANSWER_BLOBS}${time.id()}`;
-  blobs.put(blob, bytes).then(
-    () => bus.publish(subject, encodeMessage({ ...answer, blob })),
+  blobs
+    .put(blob, bytes)
+    // Throws where the headers alone are too large.
+    .then(() => bus.publish(subject, encodeMessage({ ...answer, blob })))
     // The input is done and acked. Without an answer the gateway responds 202 at its deadline.
-    (error: unknown) => log.warn("an answer could not be stored", { error: String(error) }),
-  );
+    .catch((error: unknown) => log.warn("an answer could not be sent", { error: String(error) }));
 }

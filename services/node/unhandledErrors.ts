@@ -5,9 +5,13 @@
  * what the agent is owed.
  *
  * 1. An error that belongs to no turn is logged and counted, and ends nothing.
- * 2. At most `LINES_MAX` such errors are logged in `WINDOW_MS`; the number of others is logged when
+ * 2. What runs here may be broken by an agent's code (`services/watchdog/RuntimeChecks`), which the
+ *    watchdog finds out. An error of the handler itself therefore ends nothing, either: Node would
+ *    end the process before it is known whose code it was.
+ * 3. At most `LINES_MAX` such errors are logged in `WINDOW_MS`; the number of others is logged when
  *    the window ends. All are counted.
  */
+import { writeSync } from "node:fs";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -15,9 +19,12 @@ import { unhandledError } from "../../core/runtime/unhandledError.ts";
 import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
 
-/** Rule 2: a loop that rejects may do so 100,000 times a second. */
+/** Rule 3: a loop that rejects may do so 100,000 times a second. */
 const WINDOW_MS = 10_000;
 const LINES_MAX = 50;
+
+/** The file descriptor of standard error. */
+const STDERR = 2;
 
 interface UnhandledErrorsOptions {
   readonly log: Pick<LogShape, "error">;
@@ -36,7 +43,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     lines = 0;
     cancel = undefined;
   };
-  const handle = (error: unknown): void => {
+  const handleError = (error: unknown): void => {
     const agent = callingAgent();
     onError(agent?.id.class);
     lines++;
@@ -45,6 +52,13 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     if (agent !== undefined) giveToAgent(agent, error, { quiet });
     else if (!quiet)
       log.error("an error outside of any turn was not handled", { error: stackOf(error) });
+  };
+  const handle = (error: unknown): void => {
+    try {
+      handleError(error);
+    } catch {
+      writeSync(STDERR, "an error was not handled, and could not be logged\n"); // rule 2
+    }
   };
   process.on("unhandledRejection", handle);
   process.on("uncaughtException", handle);

@@ -3,10 +3,11 @@
  * knows that the event loop turns, and the turn that entered the thread last. The main thread
  * writes, the watchdog reads; `startWatchdog` makes it.
  *
- * Layout: six 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
- * whether a debugger is open, megabytes of the heap and of the process at the last beat), then the
- * turn's fields as UTF-8, separated by NUL. The agent's name and the key are last, after the name's
- * length, because they may contain NUL. Text that does not fit is cut.
+ * Layout: seven 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
+ * whether a debugger is open, megabytes of the heap and of the process at the last beat, the number
+ * of a broken part of the runtime from 1), then the turn's fields as UTF-8, separated by NUL. The
+ * agent's name and the key are last, after the name's length, because they may contain NUL. Text
+ * that does not fit is cut.
  */
 
 export interface NamedTurn {
@@ -26,7 +27,9 @@ export interface WatchedTurn extends NamedTurn {
 }
 
 /** Offsets and sizes of the numbers. */
-const PLACE = { beats: 0, limitMs: 1, textBytes: 2, debugged: 3, heapMb: 4, rssMb: 5 } as const;
+const PLACE = {
+  beats: 0, limitMs: 1, textBytes: 2, debugged: 3, heapMb: 4, rssMb: 5, broken: 6,
+} as const; // prettier-ignore
 const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
 /** Names and keys are at most some hundred characters each. */
 const TEXT_BYTES_MAX = 2_048;
@@ -74,6 +77,17 @@ export class Board {
 
   get debugged(): boolean {
     return this.numbers[PLACE.debugged] === 1;
+  }
+
+  /** A part of the runtime (`RuntimeChecks`) is broken, probably by the turn that entered last. */
+  breaks(part: number): void {
+    this.numbers[PLACE.broken] = part + 1;
+  }
+
+  /** Undefined: no part is. */
+  get broken(): number | undefined {
+    const part = this.numbers[PLACE.broken]!;
+    return part === 0 ? undefined : part - 1;
   }
 
   /** Called for each turn that enters the thread: no object is made on the way. */

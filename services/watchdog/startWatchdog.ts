@@ -28,6 +28,7 @@ import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { residentMb } from "./judgeMemory.ts";
 import { report } from "./reports.ts";
+import { RuntimeChecks } from "./RuntimeChecks.ts";
 import {
   WHAT_RUNS,
   type PausedCode,
@@ -97,14 +98,32 @@ export function startWatchdog(
     };
   };
   Object.defineProperty(globalThis, WHAT_RUNS, { value: whatRuns, configurable: true });
-  const beats = setInterval(
-    () =>
-      board.beat(debuggerUrl() !== undefined, {
-        heapMb: getHeapStatistics().used_heap_size / MB,
-        rssMb: residentMb() ?? board.atBeat.rssMb,
-      }),
-    BEAT_MS,
-  );
+  // Keeps code from giving every object of the process a field. What is there can be replaced.
+  Object.preventExtensions(Object.prototype);
+  const checks = new RuntimeChecks();
+  let entered: Turn | undefined;
+  const replacedBy: Array<Turn | undefined> = [];
+  const noteReplaced = (part: number): void => void (replacedBy[part] = entered);
+  const enter = (turn: Turn): void => {
+    entered = turn;
+    if (turn.owner instanceof ActiveAgent)
+      board.enter(turn.owner.id, turn.cause, limitOf(turn.owner));
+  };
+  const checkRuntime = (): void => {
+    checks.look(noteReplaced);
+    const broken = checks.check();
+    if (broken === undefined || board.broken !== undefined) return;
+    const turn = replacedBy[broken];
+    if (turn !== undefined) enter(turn);
+    board.breaks(broken);
+  };
+  const beats = setInterval(() => {
+    checkRuntime();
+    board.beat(debuggerUrl() !== undefined, {
+      heapMb: getHeapStatistics().used_heap_size / MB,
+      rssMb: residentMb() ?? board.atBeat.rssMb,
+    });
+  }, BEAT_MS);
   beats.unref();
   const thread = new Worker(threadFile(), {
     workerData: {
@@ -137,16 +156,14 @@ export function startWatchdog(
     // The log's stream would not be written before the process ends.
     writeSync(STDERR, logLine(log.format, { ...entry, fields: all }));
   });
-  let entered: Turn | undefined;
   return {
     ambient: {
       current: ambient.current,
       run: (turn, f) => {
-        const { owner } = turn;
         // Most turns enter more than once, for their hooks and what they defer.
-        if (turn !== entered && owner instanceof ActiveAgent) {
-          entered = turn;
-          board.enter(owner.id, turn.cause, limitOf(owner));
+        if (turn !== entered && turn.owner instanceof ActiveAgent && board.broken === undefined) {
+          checks.look(noteReplaced);
+          enter(turn);
         }
         return ambient.run(turn, f);
       },

@@ -1,6 +1,5 @@
 /**
- * The thread that watches the main thread of a process that runs agents. Started by
- * `startWatchdog`.
+ * The thread that watches the main thread of a process with agents (`startWatchdog` starts it).
  *
  * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
  *    The log line names the agent, the input and the source line that ran. Several looks at what
@@ -18,7 +17,8 @@
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn that is most often found running is named, else the turn that entered last. `exactly` is
  *    true only if that turn runs nearly always: the memory may be another's.
- * 7. A process that can open no more files is ended, too. No turn is named.
+ * 7. A process that can open no more files is ended (no turn is named), and one whose code has
+ *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
 import { writeSync } from "node:fs";
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
@@ -31,6 +31,7 @@ import { judgeLook, type Judged } from "./judgeLook.ts";
 import { judgeMemory, residentMb } from "./judgeMemory.ts";
 import { MainThreadDebugger } from "./MainThreadDebugger.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
+import { RuntimeChecks } from "./RuntimeChecks.ts";
 import type { PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
 
 /** The file descriptor of standard error. */
@@ -97,6 +98,7 @@ let stalledMs = -STALL_QUIET_MS;
 setInterval(() => {
   const nowMs = performance.now();
   lookAtMemory(nowMs);
+  lookAtRuntime();
   const before = heldMs;
   heldMs = meter.look(board.beats, nowMs);
   if (heldMs === 0 || board.debugged) return isOver(before);
@@ -154,6 +156,23 @@ function lookAtMemory(nowMs: number): void {
   isEnding = true;
   if (judged.text === undefined) return endWithoutFiles();
   void endFull(judged.text);
+}
+
+const checks = new RuntimeChecks();
+
+/** Rule 7. */
+function lookAtRuntime(): void {
+  const { broken, last } = board;
+  if (isEnding || board.debugged || broken === undefined) return;
+  isEnding = true;
+  const part = checks.nameOf(broken);
+  write("error", "code has broken a part of what its process runs on: the process is ended", {
+    ...fieldsOf(last),
+    part,
+    exactly: false,
+  });
+  noteEnding(last, `${part} of its process was replaced by code that does not work`, false);
+  process.kill(process.pid, "SIGKILL");
 }
 
 /** The files may have been opened long ago, so no turn is blamed. */

@@ -6,6 +6,7 @@
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { once } from "../../core/retry/once.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
+import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
 import { LeaseKeeper } from "./LeaseKeeper.ts";
@@ -20,6 +21,11 @@ import type { WorkerProcess } from "./WorkerProcess.ts";
 const SILENT_MS_MIN = 15_000;
 /** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
 const BEATS_MISSED_MAX = 3;
+/**
+ * Looks of this process, one each `REPORT_BEAT_MS`, that find no beat of a worker. It has lost its
+ * leases long ago: no machine is so busy, and whoever has stopped it for a look has had a minute.
+ */
+const BEATLESS_LOOKS_MAX = 120;
 
 export interface OpenLeases {
   readonly leases: LeasesShape;
@@ -56,18 +62,30 @@ export function serveLeases(
         });
       });
       const answer = inBatches<LeaseAnswer>((leaseAnswers) => process.send({ leaseAnswers }));
+      const end = (why: string): void => {
+        log.error(`a worker is ended: ${why}`, { worker: number });
+        process.kill();
+      };
+      /** Undefined until the first beat: a gateway has no watchdog. */
+      let beatlessLooks: number | undefined;
+      // Looks are counted, not time: a machine that was frozen has frozen this process, too.
+      const cancelLooks = interval(time, REPORT_BEAT_MS, () => {
+        if (beatlessLooks === undefined) return;
+        beatlessLooks = isReplaced() ? beatlessLooks + 1 : 0;
+        if (beatlessLooks === BEATLESS_LOOKS_MAX) end("its watchdog has reported nothing for a minute; the process is frozen, or its code has closed the pipe of the reports"); // prettier-ignore
+      });
+      void process.ended.then(cancelLooks);
       let silentBeats = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
+        beatlessLooks = 0;
         const passedMs = time.monotonicMs() - beatMs;
         beatMs += passedMs;
         // If this process was frozen, they come all at once, and requests may come after them.
         if (passedMs < REPORT_BEAT_MS / 2) return;
         const needNotAsk = report.held || joined.made === undefined || !isReplaced();
         silentBeats = needNotAsk ? 0 : silentBeats + 1;
-        if (silentBeats !== silentBeatsMax) return;
-        log.error("a worker is ended: it renews no lease although its thread is free; its code may have replaced a global that the process needs", { worker: number }); // prettier-ignore
-        process.kill();
+        if (silentBeats === silentBeatsMax) end("it renews no lease although its thread is free; its code may have replaced a global that the process needs"); // prettier-ignore
       });
       process.onMessage((message) => {
         for (const request of readLeaseRequests(message)) {

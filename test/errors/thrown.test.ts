@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { failureText, reasonText } from "../../core/errors/failureText.ts";
-import { messageOf, stackOf, withoutCutEdges } from "../../core/errors/thrown.ts";
+import { messageOf, readable, stackOf, withoutCutEdges } from "../../core/errors/thrown.ts";
 
 const withGetter = (name: string): Error =>
   Object.defineProperty(new Error("x"), name, {
@@ -26,6 +26,13 @@ test.each([
   expect([messageOf(thrown), failureText(thrown)]).toEqual([message, failure]);
   expect(typeof stackOf(thrown)).toBe("string");
 }); // prettier-ignore
+
+test("a value that can't be looked at is replaced by an error", () => {
+  const { proxy, revoke } = Proxy.revocable(new RangeError("x"), {});
+  expect(readable(proxy)).toBe(proxy);
+  revoke();
+  expect(readable(proxy)).toEqual(new Error(UNREADABLE));
+});
 
 test("an error without a stack falls back to its message, an unreadable one has none", () => {
   expect(stackOf(Object.assign(new Error("x"), { stack: undefined }))).toBe("x");

@@ -9,6 +9,9 @@ import { TIMEOUT_MS, useHoldRig } from "./holdRig.ts";
 const rig = useHoldRig();
 const { send, linesOf, expectEnded, expectAlone, endsOf, deadOf, whileNeighboursWork } = rig;
 
+const answers = async (agent: string): Promise<boolean> =>
+  (await fetch(`${rig.installation.gateway.url}/agents/holder/${agent}`)).ok;
+
 describe("an agent whose inputs keep ending processes", () => {
   test(
     "is quarantined: its webhooks are stored and answered 202, until it is released",
@@ -49,11 +52,7 @@ describe("an agent whose inputs keep ending processes", () => {
         },
         { timeoutMs: TIMEOUT_MS },
       );
-      await pollUntil(
-        "it answers",
-        async () => (await fetch(`${rig.installation.gateway.url}/agents/holder/again`)).ok,
-        { timeoutMs: TIMEOUT_MS },
-      );
+      await pollUntil("it answers", () => answers("again"), { timeoutMs: TIMEOUT_MS });
       expectEnded(1);
     },
     TIMEOUT_MS * 2,
@@ -82,6 +81,38 @@ describe("a turn that ends its process", () => {
       expect((await deadOf("crash"))[0]).toContain(
         "its attempts are exhausted, and the last one did not end",
       );
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
+describe("a turn that changes what its process runs on", () => {
+  test(
+    "is named if it breaks a global; the process is ended",
+    async () => {
+      expect([200, 202, 500]).toContain(await send("holder", "replace", { how: "replace" }));
+      const line = await pollUntil(
+        "a process is ended",
+        () => {
+          const [value] = linesOf("replace", "has broken a part of what its process runs on");
+          return value === undefined
+            ? { done: false, saw: rig.host.told() }
+            : { done: true, value };
+        },
+        { timeoutMs: TIMEOUT_MS },
+      );
+      expect(line).toMatchObject({ class: "Holder", part: "Map.prototype.get", exactly: false });
+      await pollUntil("it answers", () => answers("replace"), { timeoutMs: TIMEOUT_MS });
+    },
+    TIMEOUT_MS * 2,
+  );
+
+  test(
+    "fails if it gives every object a field; no process is ended",
+    async () => {
+      await whileNeighboursWork("pollute");
+      expect((await deadOf("pollute"))[0]).toContain("object is not extensible");
+      expectEnded(0);
     },
     TIMEOUT_MS * 2,
   );

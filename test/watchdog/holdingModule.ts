@@ -49,6 +49,8 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   longString: () => "x".repeat(2 ** 31),
   exit: () => process.exit(1),
   abort: () => process.abort(),
+  replace: () => Object.assign(Map.prototype, { get: () => undefined }),
+  pollute: () => Object.assign(Object.prototype, { error: "of every answer" }),
   // As a crash of native code: nothing in the process can say whose turn it was.
   crash: () => process.kill(process.pid, "SIGSEGV"),
 };

@@ -10,34 +10,36 @@ import { HandWorker } from "./HandWorker.ts";
 
 /** As `serveLeases` has it: 15 s. */
 const SILENT_BEATS_MAX = 30;
+/** As `serveLeases` has it: a minute. */
+const BEATLESS_LOOKS_MAX = 120;
+
+let worker: HandWorker;
+let stopping: boolean;
+let log: ReturnType<typeof collectingLog>;
+let time: VirtualTime;
+const beats = async (count: number, held = false): Promise<void> => {
+  for (let n = 0; n < count; n++) {
+    await time.advance(REPORT_BEAT_MS);
+    worker.report({ beat: true, held });
+  }
+};
+const ask = (): void =>
+  worker.say({ leases: [{ n: 1, ask: "claim", key: "shard.1", value: "h" }] });
+
+const serve = (leaseTtlMs: number): void => {
+  time = new VirtualTime();
+  const leases = makeMemoryLeases(
+    new MemoryBroker({ time, leaseTtlMs, shards: 2 }).connect("control"),
+  );
+  worker = new HandWorker();
+  stopping = false;
+  log = collectingLog();
+  const open = async () => ({ leases, close: async () => undefined });
+  serveLeases({ time, log }, open).serve(0, worker, () => !stopping);
+};
+beforeEach(() => serve(5_000));
 
 describe("a worker whose watchdog reports that it is running", () => {
-  let worker: HandWorker;
-  let stopping: boolean;
-  let log: ReturnType<typeof collectingLog>;
-  let time: VirtualTime;
-  const beats = async (count: number, held = false): Promise<void> => {
-    for (let n = 0; n < count; n++) {
-      await time.advance(REPORT_BEAT_MS);
-      worker.report({ beat: true, held });
-    }
-  };
-  const ask = (): void =>
-    worker.say({ leases: [{ n: 1, ask: "claim", key: "shard.1", value: "h" }] });
-
-  const serve = (leaseTtlMs: number): void => {
-    time = new VirtualTime();
-    const leases = makeMemoryLeases(
-      new MemoryBroker({ time, leaseTtlMs, shards: 2 }).connect("control"),
-    );
-    worker = new HandWorker();
-    stopping = false;
-    log = collectingLog();
-    const open = async () => ({ leases, close: async () => undefined });
-    serveLeases({ time, log }, open).serve(0, worker, () => !stopping);
-  };
-  beforeEach(() => serve(5_000));
-
   it("is ended if it requests no lease although its thread is free", async () => {
     ask();
     await beats(SILENT_BEATS_MAX - 1);
@@ -73,6 +75,26 @@ describe("a worker whose watchdog reports that it is running", () => {
     await beats(SILENT_BEATS_MAX - 1);
     stopping = true;
     await beats(SILENT_BEATS_MAX * 2);
+    expect(worker.killed).toBe(false);
+  });
+});
+
+describe("a worker whose watchdog has reported that it is running, and reports no more", () => {
+  it("is ended after a minute in which its control process ran", async () => {
+    await beats(1);
+    await time.advance(REPORT_BEAT_MS * (BEATLESS_LOOKS_MAX - 1));
+    expect(worker.killed).toBe(false);
+    await time.advance(REPORT_BEAT_MS);
+    expect(worker.killed).toBe(true);
+    expect(log.lines.map(({ message }) => message).join()).toContain("has reported nothing");
+  });
+
+  it("survives while it stops, and if it has no watchdog", async () => {
+    ask();
+    await time.advance(REPORT_BEAT_MS * BEATLESS_LOOKS_MAX * 2);
+    await beats(1);
+    stopping = true;
+    await time.advance(REPORT_BEAT_MS * BEATLESS_LOOKS_MAX * 2);
     expect(worker.killed).toBe(false);
   });
 });
