@@ -19,7 +19,7 @@ const PROCESSES = [
   "test/cli/{devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
   "test/deploy/{metrics,permissions}.test.ts",
   "test/email/killed.test.ts",
-  "test/host/{burst,fullMemory,idleAgents}.test.ts",
+  "test/host/{burst,fullMemory,idleAgents,unreadLog}.test.ts",
   "test/http/slow.test.ts",
   "test/{mcp,mcpAgent}/hostDeath.test.ts",
   "test/natsServer/{natsServerFinder,natsServerSupervisor}.test.ts",

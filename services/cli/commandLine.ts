@@ -25,7 +25,7 @@ export function commandLine({
   readonly link: WorkerLink | undefined;
   readonly version: string;
 }): CommandLine {
-  const terminal = processTerminal();
+  const terminal = processTerminal({ isWorker: link !== undefined });
   const joins = commandJoins({ link, startWorker });
   return {
     joins,

@@ -11,20 +11,17 @@
  * 3. At most `LINES_MAX` such errors are logged in `WINDOW_MS`; the number of others is logged when
  *    the window ends. All are counted.
  */
-import { writeSync } from "node:fs";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { unhandledError } from "../../core/runtime/unhandledError.ts";
 import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
+import { writeStderr } from "./writeStderr.ts";
 
 /** Rule 3: a loop that rejects may do so 100,000 times a second. */
 const WINDOW_MS = 10_000;
 const LINES_MAX = 50;
-
-/** The file descriptor of standard error. */
-const STDERR = 2;
 
 interface UnhandledErrorsOptions {
   readonly log: Pick<LogShape, "error">;
@@ -57,7 +54,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     try {
       handleError(error);
     } catch {
-      writeSync(STDERR, "an error was not handled, and could not be logged\n"); // rule 2
+      writeStderr("an error was not handled, and could not be logged\n"); // rule 2
     }
   };
   process.on("unhandledRejection", handle);

@@ -13,7 +13,6 @@
  */
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
-import { writeSync } from "node:fs";
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
@@ -22,6 +21,7 @@ import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { withoutLoadMark } from "../node/loadMark.ts";
 import { logLine } from "../node/logLine.ts";
+import { writeStderr } from "../node/writeStderr.ts";
 import { ownFile } from "../ownPackage/ownFile.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
@@ -54,8 +54,6 @@ export interface WatchdogOptions {
 const BEAT_MS = 50;
 /** Bytes. */
 const MB = 1024 * 1024;
-/** The file descriptor of standard error. */
-const STDERR = 2;
 
 /** An ambient context that also tells the watchdog which turns enter the thread. */
 interface Watchdog {
@@ -153,8 +151,7 @@ export function startWatchdog(
     if (reports) report({ ending: { reason: message, turn: fields, exactly: true } });
     const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
     const all = { ...log.fields, ...fields, stack: stackOf() };
-    // The log's stream would not be written before the process ends.
-    writeSync(STDERR, logLine(log.format, { ...entry, fields: all }));
+    writeStderr(logLine(log.format, { ...entry, fields: all }));
   });
   return {
     ambient: {

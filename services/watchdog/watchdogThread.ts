@@ -20,9 +20,9 @@
  * 7. A process that can open no more files is ended (no turn is named), and one whose code has
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
-import { writeSync } from "node:fs";
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
+import { writeStderr } from "../node/writeStderr.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HeavyHolders } from "./HeavyHolders.ts";
@@ -34,8 +34,6 @@ import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
 import type { PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
 
-/** The file descriptor of standard error. */
-const STDERR = 2;
 /** A quarter of the least hold that is logged. */
 const LOOK_MS = 50;
 /** Holds below this are ordinary work: a large JSON body, a collection of garbage. */
@@ -80,7 +78,7 @@ function youngGenerationMb(): number {
 /** The main thread, which writes standard error for its threads, is held. */
 function write(level: LogLevel, message: string, own: Readonly<Record<string, unknown>>): void {
   const fields = { ...log.fields, ...own };
-  writeSync(STDERR, logLine(log.format, { level, message, fields, timeMs: Date.now() }));
+  writeStderr(logLine(log.format, { level, message, fields, timeMs: Date.now() }));
 }
 
 /** About the present hold. */

@@ -28,12 +28,13 @@ export interface Terminal {
 /** The exit code that shells report for a program that SIGPIPE (13) ended. */
 const PIPE_CLOSED = 141;
 
-export function processTerminal(): Terminal {
+/** `isWorker`: the process serves, whether or not somebody reads what it prints. Default false. */
+export function processTerminal({ isWorker = false } = {}): Terminal {
   // A reader that has closed the pipe (`agents list | head`) wants no more results. The exit code
   // says that they are incomplete, as for any program that SIGPIPE ends.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(PIPE_CLOSED);
-    throw error;
+    if (error.code !== "EPIPE") throw error;
+    if (!isWorker) process.exit(PIPE_CLOSED);
   });
   // A command continues, and keeps its exit code, if its messages have no reader.
   process.stderr.on("error", (error: NodeJS.ErrnoException) => {
