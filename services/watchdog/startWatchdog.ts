@@ -8,11 +8,12 @@
  * over when the leases have expired. What the agents had stored is not affected, and the input that
  * held the thread counts as one that may have ended its host (`core/input/Suspects`).
  *
- * The log also names the agent whose code ends its process by `process.exit()` or
- * `process.abort()`.
+ * The log also names the agent whose code ends its process by `process.exit()`, `process.abort()` or
+ * `process.kill()`.
  */
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
+import { constants } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
@@ -173,21 +174,30 @@ export function startWatchdog(
   };
 }
 
+/** Signals that end a process, or freeze it until it is ended for that, by name and by number. */
+const FATAL: ReadonlySet<unknown> = new Set(
+  (["SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT", "SIGSEGV"] as const)
+    .map((name) => [name, constants.signals[name]]).flat(),
+); // prettier-ignore
+
 /** Calls `onEnd` before the code of this process ends it. */
 function watchExits(onEnd: (how: string) => void): () => void {
-  const { exit, abort } = process;
-  process.exit = (code) => {
+  // `process.exit()` calls `reallyExit` by its name, in every release of Node.
+  const ends = process as NodeJS.Process & { reallyExit: NodeJS.Process["exit"] };
+  const { reallyExit, abort, kill } = ends;
+  ends.reallyExit = (code) => {
     onEnd("process.exit()");
-    return exit.call(process, code);
+    return reallyExit.call(process, code);
   };
-  process.abort = () => {
+  ends.abort = () => {
     onEnd("process.abort()");
     return abort.call(process);
   };
-  return () => {
-    process.exit = exit;
-    process.abort = abort;
+  ends.kill = (pid, signal = "SIGTERM") => {
+    if (pid === process.pid && FATAL.has(signal)) onEnd(`process.kill() with ${signal}`);
+    return kill.call(process, pid, signal);
   };
+  return () => void Object.assign(process, { reallyExit, abort, kill });
 }
 
 /** Lines from 0, as the debugger and source maps count them. */

@@ -1,4 +1,5 @@
 /** How an agent of the fault tests stops its whole process in the middle of its turn. */
+import { execFileSync } from "node:child_process";
 import { existsSync, renameSync, writeFileSync } from "node:fs";
 
 /**
@@ -10,6 +11,7 @@ export function freezeIfAsked(agent: string): boolean {
   if (file === undefined || !existsSync(file)) return false;
   writeFileSync(`${file}.agent`, agent);
   renameSync(file, `${file}.taken`);
-  process.kill(process.pid, "SIGSTOP");
+  // From outside: the agent would be named for `process.kill()`, and run alone from then on.
+  execFileSync("kill", ["-STOP", String(process.pid)]);
   return true;
 }

@@ -62,7 +62,9 @@ describe("an agent whose inputs keep ending processes", () => {
 describe("a turn that ends its process", () => {
   test.each([
     ["exit", "process.exit()"],
+    ["reallyExit", "process.exit()"],
     ["abort", "process.abort()"],
+    ["killed", "process.kill() with SIGKILL"],
   ])(
     "is identified (%s); its input is dead, and its neighbours lose nothing",
     async (how, text) => {

@@ -2,6 +2,7 @@
  * Agents that block or end their process in the way that a webhook names, and neighbours that only
  * count.
  */
+import { execFileSync } from "node:child_process";
 import { pbkdf2Sync } from "node:crypto";
 import { Agent } from "agents";
 import { body, github, webhook } from "agents/webhooks";
@@ -52,7 +53,9 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   replace: () => Object.assign(Map.prototype, { get: () => undefined }),
   pollute: () => Object.assign(Object.prototype, { error: "of every answer" }),
   // As a crash of native code: nothing in the process can say whose turn it was.
-  crash: () => process.kill(process.pid, "SIGSEGV"),
+  crash: () => execFileSync("kill", ["-SEGV", String(process.pid)]),
+  killed: () => process.kill(process.pid, "SIGKILL"),
+  reallyExit: () => (process as unknown as { reallyExit: () => never }).reallyExit(),
 };
 
 function spin(): never {
