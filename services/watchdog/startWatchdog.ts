@@ -8,8 +8,8 @@
  * over when the leases have expired. What the agents had stored is not affected, and the input that
  * held the thread counts as one that may have ended its host (`core/input/Suspects`).
  *
- * The log also names the agent whose code ends its process by `process.exit()`, `process.abort()` or
- * `process.kill()`.
+ * The log also names the agent whose code ends its process by `process.exit()`, `process.abort()`
+ * or `process.kill()`.
  */
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
