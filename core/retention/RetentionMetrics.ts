@@ -2,6 +2,7 @@
  * The metrics of the process that trims journals, as `AgentMetrics` has those of hosts
  * and gateways, and its state for `/readyz`. Fed by `services/retention`.
  */
+import { gaugesOf } from "../telemetry/AgentMetrics.ts";
 import type { MetricsShape } from "../telemetry/Metrics.ts";
 
 export interface RetentionMetrics {
@@ -36,6 +37,7 @@ export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
     "agents_history_trimmed_bytes_total",
     "Bytes of journal events that were trimmed",
   );
+  const gauge = gaugesOf(metrics);
   return {
     trimmed: (count, bytes) => {
       events(count);
@@ -49,23 +51,17 @@ export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
       "agents_archive_failures_total",
       "Times that the archive could not be written, after which trimming waits",
     ),
-    leads: (read) =>
-      metrics.gaugeFrom(
-        "agents_retention_leads",
-        "1: this process is the one that trims journals; 0: another one is, or none",
-        read,
-      ),
-    untrimmed: (read) =>
-      metrics.gaugeFrom(
-        "agents_history_untrimmed_agents",
-        "Agents that the last walk could not trim: their journals are kept whole",
-        read,
-      ),
-    lastWalk: (read) =>
-      metrics.gaugeFrom(
-        "agents_history_last_walk_seconds",
-        "When the last walk through all journals ended, seconds since the epoch; 0: none has",
-        read,
-      ),
+    leads: gauge(
+      "retention_leads",
+      "1: this process is the one that trims journals; 0: another one is, or none",
+    ),
+    untrimmed: gauge(
+      "history_untrimmed_agents",
+      "Agents that the last walk could not trim: their journals are kept whole",
+    ),
+    lastWalk: gauge(
+      "history_last_walk_seconds",
+      "When the last walk through all journals ended, seconds since the epoch; 0: none has",
+    ),
   };
 }

@@ -97,6 +97,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
   });
   const classNames = boundedNames();
   const classes = new Map<string, HostedClassMetrics>();
+  const gauge = gaugesOf(metrics);
   return {
     unhandledErrors: (of = "") => unhandled(of, "")(),
     ofClass: (name) => {
@@ -116,49 +117,34 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       refused();
     },
     budgets: () => budgetSums,
-    active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
-    quarantined: (read) =>
-      metrics.gaugeFrom("agents_quarantined", "Agents that are quarantined now", read),
-    memoryInUse: (read) =>
-      metrics.gaugeFrom(
-        "agents_memory_in_use",
-        "Share of a host's memory that is in use; from 0.75 on idle agents leave sooner",
-        read,
-      ),
-    connections: (read) =>
-      metrics.gaugeFrom("agents_connections", "Open WebSocket connections", read),
-    inboxLag: (read) =>
-      metrics.gaugeFrom("agents_inbox_lag", "Inputs stored and not done yet, all shards", read),
-    shardsWithoutHost: (read) =>
-      metrics.gaugeFrom(
-        "agents_shards_without_host",
-        "Shards that no host owns: their webhooks are stored and their callers wait",
-        read,
-      ),
-    unstored: (read) =>
-      metrics.gaugeFrom(
-        "agents_unstored_seconds",
-        "For how long the broker has not stored an event or this process's lease; 0: nothing waits",
-        read,
-      ),
-    deliveryRecordsDropped: (read) =>
-      metrics.gaugeFrom(
-        "agents_delivery_records_dropped",
-        "Records of the delivery log that could not be stored, since the process started",
-        read,
-      ),
-    durable: (read) =>
-      metrics.gaugeFrom(
-        "agents_broker_durable",
-        "1: the broker is known to write to disk before it acknowledges; 0: it does not, or does not say",
-        read,
-      ),
-    roundTrip: (read) =>
-      metrics.gaugeFrom(
-        "agents_broker_round_trip_seconds",
-        "A ping to the broker and its answer, measured for this look",
-        read,
-      ),
+    active: gauge("active", "Agents in memory"),
+    quarantined: gauge("quarantined", "Agents that are quarantined now"),
+    memoryInUse: gauge(
+      "memory_in_use",
+      "Share of a host's memory that is in use; from 0.75 on idle agents leave sooner",
+    ),
+    connections: gauge("connections", "Open WebSocket connections"),
+    inboxLag: gauge("inbox_lag", "Inputs stored and not done yet, all shards"),
+    shardsWithoutHost: gauge(
+      "shards_without_host",
+      "Shards that no host owns: their webhooks are stored and their callers wait",
+    ),
+    unstored: gauge(
+      "unstored_seconds",
+      "For how long the broker has not stored an event or this process's lease; 0: nothing waits",
+    ),
+    deliveryRecordsDropped: gauge(
+      "delivery_records_dropped",
+      "Records of the delivery log that could not be stored, since the process started",
+    ),
+    durable: gauge(
+      "broker_durable",
+      "1: the broker is known to write to disk before it acknowledges; 0: it does not, or does not say",
+    ),
+    roundTrip: gauge(
+      "broker_round_trip_seconds",
+      "A ping to the broker and its answer, measured for this look",
+    ),
     webhooks: (route, status, seconds) => {
       let made = webhooks.get(route);
       if (made === undefined) webhooks.set(route, (made = webhooksOf(metrics, route)));
@@ -166,6 +152,13 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     },
   };
 }
+
+/** The function with which a gauge receives what reads it. */
+export const gaugesOf =
+  (metrics: Pick<MetricsShape, "gaugeFrom">) =>
+  (name: string, help: string) =>
+  (read: Parameters<MetricsShape["gaugeFrom"]>[2]): void =>
+    metrics.gaugeFrom(`agents_${name}`, help, read);
 
 function hostedClass(metrics: MetricsShape, name: string): HostedClassMetrics {
   const count = (what: string, help: string) =>
