@@ -83,9 +83,7 @@ export function encodeToken(value: string): string {
   return out;
 }
 
-/**
- * The string that `encodeToken` encoded. Throws `InvalidAddress` for a token that it never writes.
- */
+/** The string that `encodeToken` encoded. Throws `InvalidAddress` for what it never writes. */
 export function decodeToken(token: string): string {
   if (SAFE.test(token)) return token;
   if (!/^(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+$/.test(token))
@@ -114,8 +112,6 @@ export function fnv1a32(value: string, seed = 0x811c9dc5): number {
   return hash >>> 0;
 }
 
-/**
- * The shard that owns an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format.
- */
+/** The shard of an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format. */
 export const shardOf = (id: AgentId, shards: number): ShardId =>
   (fnv1a32(id.name, fnv1a32(id.class + "\0")) % shards) as ShardId;

@@ -37,10 +37,7 @@ export const isSubAgentName = (name: string): boolean => name.startsWith("/");
 /** The address of a top-level agent. Only `topLevelId` makes it. */
 export type TopLevelId = AgentId & Brand.Brand<"TopLevelId">;
 
-/**
- * Checks a name from outside. Throws `InvalidAddress` as `agentId` does, and for a sub-agent's
- * name.
- */
+/** Checks a name from outside. Throws `InvalidAddress` as `agentId`, and for a sub-agent's name. */
 export function topLevelId(className: string, name: string): TopLevelId {
   const id = agentId(className, name);
   if (isSubAgentName(name))
@@ -63,9 +60,7 @@ export function agentPath(id: AgentId): AgentPathStep[] {
   return path;
 }
 
-/**
- * The address at the end of a path. Throws `InvalidAddress`, also for an address that is too long.
- */
+/** The address at the end of a path. Throws `InvalidAddress`, also for one that is too long. */
 export function idOfPath(path: ReadonlyArray<AgentPathStep>): AgentId {
   const { className, name } = path.at(-1)!;
   if (path.length === 1) return agentId(className, name);

@@ -19,15 +19,9 @@ const DelayMs = Schema.NullOr(Schema.Number).pipe(
 );
 
 export const InboxHead = Schema.Struct({
-  /**
-   * Dedup key, unique for the agent: `<provider>:<provider's id>`, or `gen:<uuid>` without such an
-   * id.
-   */
+  /** Dedup key, unique for the agent: `<provider>:<provider's id>`, or `gen:<uuid>` without one. */
   key: Schema.String,
-  /**
-   * Further keys under which this input counts as seen: a body hash, where the verifier has
-   * `replayGuard`.
-   */
+  /** Further keys by which it counts as seen: a body hash, where the verifier has `replayGuard`. */
   alsoKeys: Schema.optionalKey(Schema.Array(Schema.String)),
   /**
    * `redrive`: a job from the dead letters that an operator runs again. Its `type` is the callback,
@@ -62,10 +56,7 @@ export const InboxHead = Schema.Struct({
   /** When the gateway accepted it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),
-  /**
-   * Path of a webhook's route, as declared. Absent for other kinds, and in inputs of older
-   * releases.
-   */
+  /** Path of a webhook's route, as declared. Absent for other kinds and in older inputs. */
   route: Schema.optionalKey(Schema.String),
   /** False: the webhook's route is `unsigned()`. Absent: its signature was verified. */
   verified: Schema.optionalKey(Schema.Boolean),

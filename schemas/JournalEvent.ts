@@ -39,10 +39,7 @@ export const Cause = Schema.Struct({
   method: Schema.optionalKey(Schema.String),
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /**
-   * For a webhook: the entity that `slug` converted to the agent's name. The agent belongs to the
-   * first one.
-   */
+  /** For a webhook: the entity that `slug` gave the agent's name. The agent is the first one's. */
   entity: Schema.optionalKey(Schema.String),
   /** As in its envelope (`InboxHead`). Absent in events of older releases. */
   delivery: Schema.optionalKey(Schema.String),
@@ -103,10 +100,7 @@ export const TurnRecord = Schema.Struct({
   done: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The turn continues: its input is begun and not done. */
   begun: Schema.optionalKey(Schema.Literal(true)),
-  /**
-   * The input exhausted its attempts and is a dead letter. It runs again only when an operator
-   * redrives it.
-   */
+  /** The input exhausted its attempts: a dead letter. It runs again only when it is redriven. */
   dead: Schema.optionalKey(Schema.Literal(true)),
   /** Message of the error that ended the turn and that the agent did not suppress. */
   error: Schema.optionalKey(Schema.String),
@@ -118,10 +112,7 @@ export const TurnRecord = Schema.Struct({
   steps: Schema.optionalKey(Schema.Array(StepRecord)),
   /** Steps that this attempt asked for and the next one runs again. Absent: none. */
   again: Schema.optionalKey(Schema.Array(StepAgain)),
-  /**
-   * The turn's host ended in the middle of the turn: this event undoes what earlier events
-   * stored of it.
-   */
+  /** The turn's host ended in mid-turn: this event undoes what earlier ones stored of it. */
   undone: Schema.optionalKey(Schema.Literal(true)),
   /**
    * An operator put the agent back: state, database and schedules are, with this event, what they
@@ -151,10 +142,7 @@ export const JournalHead = Schema.Struct({
    * another one has missed some. Absent in events of early releases and in imported ones.
    */
   after: Schema.optionalKey(Schema.Number),
-  /**
-   * Size of the database after the page delta, in pages. Present if and only if the body is a
-   * delta.
-   */
+  /** Pages of the database after the page delta. Present if and only if the body is a delta. */
   pages: Schema.optionalKey(Schema.Number),
   /** Schedules and queue items that this event added (whole rows) and removed (ids). */
   schedules: Schema.optionalKey(

@@ -38,10 +38,7 @@ const SKIP_WORDS = 8;
 /** Five varints of at most 5 bytes, and two bytes before them. */
 const HEAD_BYTES_MAX = 27;
 
-/**
- * A page in memory: `words` and `bytes` are views of one buffer, `at` is a byte offset divisible by
- * 4.
- */
+/** A page in memory: `words` and `bytes` view one buffer; `at` is a byte offset divisible by 4. */
 export interface PageView {
   readonly bytes: Uint8Array;
   readonly words: Int32Array;
@@ -78,10 +75,7 @@ class PageDelta {
     walk(reader, this, ignore);
   }
 
-  /**
-   * Calls `write` for each range, in order: `length` bytes of the delta from `from` go to `offset`
-   * in `page`.
-   */
+  /** Calls `write` for each range in order: `length` bytes from `from` go to `offset` in `page`. */
   forEach(write: WriteRange): void {
     walk(new Reader(this.bytes, this.bodyAt), this, write);
   }
@@ -105,9 +99,7 @@ export class PageDeltaWriter {
     this.changed = 0;
   }
 
-  /**
-   * Adds the differences of `page` between `before` and `after`. Returns false when there are none.
-   */
+  /** Adds what differs in `page` between `before` and `after`. False: nothing does. */
   add(page: number, before: PageView, after: PageView): boolean {
     const { pageSize } = this;
     // At worst every second step differs: 8 bytes and 4 of range head for 16 of page.

@@ -54,10 +54,7 @@ export const SnapshotHead = Schema.Struct({
   entity: Schema.optionalKey(Schema.String),
   /** Pages in the image. */
   pages: Schema.Number,
-  /**
-   * For a local cache's core: number and bytes of journal events since the last snapshot. Absent:
-   * none.
-   */
+  /** For a local cache's core: number and bytes of events since the last snapshot. Absent: none. */
   since: Schema.optionalKey(Schema.Tuple([Schema.Number, Schema.Number])),
   /** For a base: where the last archived events before it are. Absent: they were not archived. */
   archive: Schema.optionalKey(ArchivePlace),
@@ -69,10 +66,7 @@ export interface Snapshot {
   readonly image: Uint8Array;
 }
 
-/**
- * `stateText` is the state as JSON text, for a head without it: a large state need not be parsed
- * first.
- */
+/** `stateText`: the state as JSON, for a head without it: a large one need not be parsed first. */
 export const encodeSnapshot = (
   head: SnapshotHead,
   image?: Uint8Array,

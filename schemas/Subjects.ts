@@ -164,10 +164,7 @@ export class Subjects {
   snapshot(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}${this.tail(id)}`;
   }
-  /**
-   * The agent's base (`core/journal/Snapshots`). `+base` is no class: `encodeToken` never makes a
-   * "+".
-   */
+  /** The agent's base (`core/journal/Snapshots`). No class is `+base`: tokens have no "+". */
   base(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}+base.${this.tail(id)}`;
   }
@@ -245,18 +242,14 @@ export class Subjects {
   gateway(gateway: string, topic: "frame" | "reply" | "census"): string {
     return `${this.namespace}.gateway.${encodeToken(gateway)}.${topic}`;
   }
-  /**
-   * Whether a gateway awaits answers on the subject: the only subjects that hosts answer inputs on.
-   */
+  /** Whether a gateway awaits answers on it: hosts answer inputs on such subjects only. */
   isGatewayReply(subject: string): boolean {
     const [namespace, kind, gateway, topic, ...more] = subject.split(".");
     const isReply = namespace === this.namespace && kind === "gateway" && topic === "reply";
     return isReply && gateway !== "" && more.length === 0;
   }
 
-  /**
-   * The address in the last two tokens of an inbox, call, journal, snapshot, dead or state subject.
-   */
+  /** The address in the last two tokens of an inbox, call, journal, snapshot, dead or state one. */
   addressOf(subject: string): AgentId {
     const last = subject.lastIndexOf(".");
     const before = subject.lastIndexOf(".", last - 1);

@@ -9,10 +9,7 @@
 import * as Schema from "effect/Schema";
 import { CorruptFrame } from "./Frame.ts";
 
-/**
- * Starts an instance. `agent` is the class and name of the agent that started it; absent for
- * another starter.
- */
+/** Starts an instance. `agent`: class and name of the agent that started it; absent for others. */
 const Start = Schema.Struct({
   kind: Schema.Literal("start"),
   workflowName: Schema.String,

@@ -85,10 +85,7 @@ import { stateHookOf } from "./stateHook.ts";
 /** Marks agent classes, so that loaders recognise them without importing this file. */
 const AGENT_MARK = Symbol.for("agents.Agent");
 
-/**
- * Marks an `initialState` that the class did not set; `undefined` would not do, since a class may
- * set it.
- */
+/** Marks an `initialState` that the class did not set. A class may set `undefined` itself. */
 const UNSET: unknown = Symbol("initialState not set");
 
 /**
@@ -105,17 +102,11 @@ export class Agent<
   /** Options of the class. Override it in a subclass. */
   static options: AgentStaticOptions = {};
 
-  /**
-   * The context of this instance: its id and storage, `waitUntil`, `blockConcurrencyWhile`,
-   * `abort`.
-   */
+  /** This instance's context: its id and storage, `waitUntil`, `blockConcurrencyWhile`, `abort`. */
   readonly ctx: AgentContext;
   /** The bindings and variables of the installation: agent classes, workflows, `EMAIL`, secrets. */
   readonly env: Env;
-  /**
-   * The state of an agent whose state was never set. Override it in a subclass. Default:
-   * `undefined`.
-   */
+  /** The state of an agent whose state was never set. Override it. Default: `undefined`. */
   initialState: State = UNSET as State;
   /** Receives the agent's events; `undefined` emits none. Default: Node's diagnostics channels. */
   observability: Observability | undefined;
@@ -136,10 +127,7 @@ export class Agent<
 
   // Identity and life
 
-  /**
-   * The name that this instance is addressed by. For a sub-agent, its own name without its
-   * parent's.
-   */
+  /** The name that this instance is addressed by. For a sub-agent, without its parent's. */
   get name(): string {
     return ownName(this.#runtime.id);
   }
@@ -162,10 +150,7 @@ export class Agent<
     return this.#runtime.keepAlive();
   }
 
-  /**
-   * Keeps the agent in memory, and delays its host's orderly stop, while `f` runs. Settles as `f`
-   * does.
-   */
+  /** Keeps the agent in memory, and delays its host's stop, while `f` runs. Settles as `f` does. */
   async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
     const done = Promise.resolve(f());
     this.#runtime.waitUntil(done.catch(() => undefined));
@@ -246,10 +231,7 @@ export class Agent<
         yield connection as Connection<TState>;
   }
 
-  /**
-   * The open connection with this id, or undefined. Throws an `Error` when several sockets share
-   * the id.
-   */
+  /** The open connection with this id, or undefined. Throws when several sockets share the id. */
   getConnection<TState = unknown>(id: string): Connection<TState> | undefined {
     const found = [...this.#runtime.connections()].filter((c) => c.id === id);
     if (found.length > 1) throw new Error(`More than one connection has the id "${id}"`);
@@ -271,10 +253,7 @@ export class Agent<
     );
   }
 
-  /**
-   * Makes a connection readonly, or writable again. State changes from a readonly connection are
-   * refused.
-   */
+  /** Makes a connection readonly or writable. Changes of state from a readonly one are refused. */
   setConnectionReadonly(connection: Connection, readonly = true): void {
     Connection.internals(connection).readonly = readonly;
     this.#runtime.attach(connection);
@@ -558,10 +537,7 @@ export class Agent<
     await this.mcp.removeServer(id);
   }
 
-  /**
-   * The servers, their states, and their tools, prompts and resources, as the clients' frame has
-   * them.
-   */
+  /** The servers, their states, tools, prompts and resources, as in the frame that clients get. */
   getMcpServers(): McpServersState {
     return this.mcp.getMcpServers();
   }
@@ -615,10 +591,7 @@ export class Agent<
     this.#apis.workflows.approve(workflowId, given, options);
   }
 
-  /**
-   * Rejects an instance as `approveWorkflow` approves one: the waiting call rejects with this
-   * reason.
-   */
+  /** Rejects an instance that waits, as `approveWorkflow` approves one. It receives the reason. */
   async rejectWorkflow(
     workflowId: string,
     given?: string | { readonly reason?: string },
@@ -639,9 +612,7 @@ export class Agent<
     this.#apis.workflows.send(workflowName, workflowId, event);
   }
 
-  /**
-   * Asks the instance for its status and updates the tracked one. Rejects for an unknown workflow.
-   */
+  /** Asks the instance for its status and updates the tracked one. Rejects for an unknown one. */
   async getWorkflowStatus(workflowName: string, workflowId: string): Promise<InstanceStatus> {
     return this.#apis.workflows.status(workflowName, workflowId);
   }
@@ -680,10 +651,7 @@ export class Agent<
   deleteWorkflows(criteria: WorkflowDeleteCriteria = {}): number {
     return this.#apis.workflows.forgetAll(criteria);
   }
-  /**
-   * Moves tracked instances from the old name of a renamed binding to its new one. Returns their
-   * number.
-   */
+  /** Moves tracked instances of a renamed binding to its new name. Returns their number. */
   migrateWorkflowBinding(before: string, after: string): number {
     return this.#apis.workflows.rename(before, after);
   }
@@ -861,10 +829,7 @@ export class Agent<
     return this.#apis.subAgents.path;
   }
 
-  /**
-   * A stub for the direct parent. Rejects for a top-level agent, and if the parent has another
-   * class.
-   */
+  /** A stub for the direct parent. Rejects without one, and for a parent of another class. */
   async parentAgent<A extends AnyAgent>(agentClass: SubAgentClass<A>): Promise<AgentStub<A>> {
     return this.#apis.subAgents.parent(agentClass);
   }

@@ -11,16 +11,11 @@ export interface AgentContext {
   readonly id: AgentInstanceId;
   /** The agent's SQLite database and its key-value calls. */
   readonly storage: AgentStorage;
-  /**
-   * Keeps the agent in memory until `promise` settles. A rejection is logged and otherwise ignored.
-   */
+  /** Keeps the agent in memory until `promise` settles. A rejection is logged and ignored. */
   waitUntil(promise: Promise<unknown>): void;
   /** Runs `f` while every other input of this agent waits. Settles as `f` does. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;
-  /**
-   * Discards the agent in memory, with everything that is not yet stored. The next input starts it
-   * again.
-   */
+  /** Discards the agent in memory with all that is not stored. The next input starts it again. */
   abort(reason?: string): void;
 }
 

@@ -93,10 +93,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
    * not return, the client receives an error frame and is closed with 1011.
    */
   onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
-  /**
-   * Hook: receives a client's message that is not a protocol message; bytes arrive as an
-   * `ArrayBuffer`.
-   */
+  /** Hook: receives a client's message that is not of the protocol. Bytes are an `ArrayBuffer`. */
   onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
   /** Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame. */
   onClose(

@@ -21,10 +21,7 @@ export interface AgentStaticOptions {
    * interval later, although the run can't be stopped. 0: never. Default 30.
    */
   readonly hungScheduleTimeoutSeconds?: number;
-  /**
-   * The retry policy of inputs, schedules, queue items and `retry`. Default: that of
-   * `RetryOptions`.
-   */
+  /** The retry policy of inputs, schedules, queue items and `retry`. Default: `RetryOptions`'s. */
   readonly retry?: RetryOptions;
   /**
    * What is kept of an agent's history: `"all"`, or limits, as in `{ days: 30, events: 100_000 }`.
@@ -50,10 +47,7 @@ export interface AgentStaticOptions {
    * Default 30,000.
    */
   readonly keepAliveIntervalMs?: number;
-  /**
-   * Milliseconds that `onStart` waits for all calls of `onFiberRecovered`; 0: no limit. Default
-   * 10,000.
-   */
+  /** Milliseconds that `onStart` waits for `onFiberRecovered`; 0: no limit. Default 10,000. */
   readonly fiberRecoveryScanDeadlineMs?: number;
   /**
    * Age of a fiber, in milliseconds, past which an `onFiberRecovered` that keeps failing is no

@@ -42,10 +42,7 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     return true;
   }
 
-  /**
-   * Ends the stream. The caller's promise resolves to the final chunk. Returns false when already
-   * closed.
-   */
+  /** Ends the stream: the caller's promise resolves to the final chunk. False: it was closed. */
   end(finalChunk?: Final): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: true, result: finalChunk, done: true });
@@ -65,10 +62,7 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     return true;
   }
 
-  /**
-   * Fails the stream: the caller's promise rejects with this text. Returns false when already
-   * closed.
-   */
+  /** Fails the stream: the caller's promise rejects with this text. False: it was closed. */
   error(message: string): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: false, error: message });

@@ -3,10 +3,7 @@
  * `Approvals` keeps them, `approvalErrors.ts` has what can be thrown.
  */
 
-/**
- * `expired`: no decision came in time. `withdrawn`: the requester ended, or asked again, before a
- * decision.
- */
+/** `expired`: no decision came in time. `withdrawn`: the requester ended or asked again before. */
 export type ApprovalStatus = "waiting" | "approved" | "rejected" | "expired" | "withdrawn";
 
 /** A question that people answer, as it stands now. */

@@ -85,10 +85,7 @@ export class Approvals {
 
   constructor(private readonly agent: ApprovalsAgent) {}
 
-  /**
-   * Adds a question. A waiting one with the same key is withdrawn. The caller has checked the
-   * prompt.
-   */
+  /** Adds a question. A waiting one with its key is withdrawn. Callers have checked the prompt. */
   ask({ key, name, prompt, expiresAt, eventType }: Asked): void {
     const { agent } = this;
     if (!this.exists) agent.query(DDL, []);

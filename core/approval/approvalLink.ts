@@ -92,10 +92,7 @@ export function makeApprovalLink({
   return `${new URL(APPROVAL_PATH, origin).href}?token=${claims}.${toBase64Url(mac)}`;
 }
 
-/**
- * Undefined: this installation did not make it, or it was changed. The caller checks whether it has
- * expired.
- */
+/** Undefined: not of this installation, or changed. The caller checks whether it has expired. */
 export function readToken(
   token: string,
   {

@@ -121,10 +121,7 @@ export class Budgets {
   private readonly open = new Set<Turn>();
   /** Whether the tables may exist: only this class makes them, and users may drop them. */
   private made: boolean;
-  /**
-   * Whether writes are part of a commit that is being made, or reported by the caller as its
-   * turn's.
-   */
+  /** Whether writes are in a commit that is being made, or reported by the caller as its turn's. */
   private quiet: boolean;
 
   /** Whether there may be reservations of turns that died with their host (rule 3). */

@@ -29,10 +29,7 @@ export type BusReply =
 export interface BusShape {
   /** Bytes of the largest message, payload and headers. */
   readonly payloadBytesMax: number;
-  /**
-   * Sends without waiting; dropped while the broker is away. Throws RangeError past
-   * `payloadBytesMax`.
-   */
+  /** Sends without waiting; dropped without a broker. Throws RangeError past `payloadBytesMax`. */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
    * Publishes the answer to a request (`BusMessage.reply`). It may be batched with others, and what

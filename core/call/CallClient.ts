@@ -77,10 +77,7 @@ export class CallClient {
     this.owners.leaseChanged(change, before);
   }
 
-  /**
-   * The process stops: calls that wait or are in flight end with `AgentUnreachable`, and keep
-   * nothing alive.
-   */
+  /** The process stops: calls under way end with `AgentUnreachable`, and keep nothing alive. */
   close(): void {
     this.owners.close();
   }

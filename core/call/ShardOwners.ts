@@ -21,10 +21,7 @@ export interface Losses {
 const NO_LOSS: Losses = { count: 0, host: "" };
 
 export class ShardOwners {
-  /**
-   * One for all calls in flight to a shard: one for each call would take a twentieth of a small
-   * call's time.
-   */
+  /** One for all calls to a shard: one for each would take a twentieth of a small call's time. */
   private readonly out = new Map<ShardId, AbortController>();
   private readonly losses = new Map<ShardId, Losses>();
   /** Ids of hosts whose own lease lives. */

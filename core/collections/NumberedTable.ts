@@ -71,10 +71,7 @@ export class NumberedTable<A extends object> {
   }
 }
 
-/**
- * A number within an id. Not in base 10: V8 keeps the last thousands of numbers that were made text
- * so.
- */
+/** A number within an id. Not in base 10: V8 keeps the last thousands of numbers made text so. */
 export const numberText = (number: number): string => number.toString(36);
 /** NaN for a text that is not a number. */
 export const numberOf = (text: string): number => parseInt(text, 36);

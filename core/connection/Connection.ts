@@ -107,10 +107,7 @@ export class Connection<TState = unknown> {
     return this.uri;
   }
 
-  /**
-   * Sends one message, after the writes made before it are stored. Does nothing when the socket is
-   * not open.
-   */
+  /** Sends one message once the writes before it are stored. Does nothing on a socket not open. */
   send(message: ConnectionMessage): void {
     if (this.readyState === Connection.OPEN)
       this.#internals.outlet.send(this as Connection, message);

@@ -90,10 +90,7 @@ export class AgentKv {
     return result.rows.map(([key, value]) => [String(key), fromStored(value) as A]);
   }
 
-  /**
-   * Reads don't create the table: that would be the first write of an agent that has stored
-   * nothing.
-   */
+  /** Reads don't create the table: that would be the first write of an agent without data. */
   #exists(): boolean {
     return tableExists({ query: this.#query }, "_agents_kv");
   }

@@ -21,10 +21,7 @@ export type SqlColumnValue = Exclude<SqlValue, bigint>;
 /** A row by column name. */
 export type SqlRow = Record<string, SqlColumnValue>;
 
-/**
- * The rows of one statement, already in memory. Iterate it, or read it with `toArray`, `one` or
- * `raw`.
- */
+/** The rows of one statement, already in memory. Iterate it, or use `toArray`, `one` or `raw`. */
 export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   /** Names of the columns, in order. */
   readonly columnNames: ReadonlyArray<string>;
@@ -209,10 +206,7 @@ export class AgentStorage {
     });
   }
 
-  /**
-   * Deletes a key, or several. Resolves to whether the key existed; for several keys, to how many
-   * did.
-   */
+  /** Deletes a key, or several. Resolves to whether it existed; for several, to how many did. */
   async delete(key: string): Promise<boolean>;
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {

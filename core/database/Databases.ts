@@ -91,10 +91,7 @@ export interface AgentDatabase {
    * same, so it is copied into one.
    */
   readonly create: (ddl: string) => void;
-  /**
-   * Runs `f` in one transaction; rolls back and rethrows when it throws. Nests (savepoints).
-   * Synchronous.
-   */
+  /** Runs `f` in one transaction; rolls back and rethrows if it throws. Nests. Synchronous. */
   readonly transaction: <A>(f: () => A) => A;
   /**
    * As `transaction`, for work that outlasts a function call: whatever is written until its end is
@@ -140,17 +137,12 @@ export interface AgentDatabase {
 
 export interface OpenedDatabase {
   readonly database: AgentDatabase;
-  /**
-   * Present when the image came from a clean local cache: the `seq` and `core` it was closed with.
-   */
+  /** Present when the image came from a clean local cache: the `seq` and `core` of its close. */
   readonly cached?: { readonly seq: Sequence; readonly core: Uint8Array };
 }
 
 export interface DatabasesShape {
-  /**
-   * Opens the agent's image: the local cache where it is clean, else empty. Never fails on a bad
-   * cache.
-   */
+  /** Opens the agent's image: a clean local cache, else empty. Never fails on a bad cache. */
   readonly open: (id: AgentId) => OpenedDatabase;
   /**
    * Forgets the local cache of an agent: at the latest in memory, where the disk refuses. Does

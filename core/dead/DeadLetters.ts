@@ -17,10 +17,7 @@ export interface StoredDeadLetter {
   /** Identifies the letter. Later letters have larger ones. */
   readonly seq: Sequence;
   readonly id: AgentId;
-  /**
-   * A `DeadLetter` frame. One whose bytes are lost does not decode as such, and can be removed
-   * still.
-   */
+  /** A `DeadLetter` frame. One whose bytes are lost does not decode, and can still be removed. */
   readonly data: Uint8Array;
 }
 
@@ -38,15 +35,9 @@ export interface DeadLettersShape {
   readonly put: (id: AgentId, data: Uint8Array, death?: string) => Promise<void>;
   /** Dead letters kept now, over all agents. Rejects with `BrokerUnavailable`. */
   readonly count: () => Promise<number>;
-  /**
-   * Those of one class or of all, oldest first. Streams; never loads all. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Those of one class or of all, oldest first, as a stream. Rejects with `BrokerUnavailable`. */
   readonly list: (className?: string) => AsyncIterable<StoredDeadLetter>;
-  /**
-   * Undefined: there is no letter with that number, or it was removed. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Undefined: there is no letter with that number any more. Rejects with `BrokerUnavailable`. */
   readonly get: (seq: Sequence) => Promise<StoredDeadLetter | undefined>;
   /** For good. False when there was none. Rejects with `BrokerUnavailable`. */
   readonly remove: (seq: Sequence) => Promise<boolean>;

@@ -13,10 +13,7 @@ import type { StoredDeadLetter } from "./DeadLetters.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 
-/**
- * An `InboxEnvelope` frame. Throws `CorruptFrame` or `UnknownVersion` for an input that can't be
- * read.
- */
+/** An `InboxEnvelope` frame. Throws `CorruptFrame` or `UnknownVersion` for an unreadable input. */
 export function inputAgain({ seq, data }: StoredDeadLetter): Uint8Array {
   const letter = decodeDeadLetter(data);
   const { head, body } = decodeEnvelope(letter.input);

@@ -24,10 +24,7 @@ import { resultText } from "../step/stepResult.ts";
 import { CallResults, type CallEnd, type EndedCall } from "./CallResults.ts";
 import { CallKeyTaken, checkCallKey, notDurable, type DurableCall } from "../call/durableCall.ts";
 
-/**
- * Calls of one agent that run at once, waiting for models and providers. Further calls wait for
- * these.
- */
+/** Calls of one agent that run at once, waiting for models and providers. Further calls wait. */
 const WIDTH = 64;
 
 /** The callers that wait for one call. */

@@ -104,9 +104,7 @@ export class ObjectSockets {
     throw new TypeError("This socket was not accepted with ctx.acceptWebSocket()");
   }
 
-  /**
-   * The accepted end stands for this connection from here on; call `connect` once it takes part.
-   */
+  /** The accepted end stands for this connection from here on; call `connect` once it joins. */
   meet(socket: ObjectSocket, connection: Connection): void {
     this.#opening.delete(socket);
     this.#returned.delete(socket);

@@ -108,9 +108,7 @@ export class ObjectState {
     return block;
   }
 
-  /**
-   * Discards the object in memory with everything not yet stored. The next event starts it again.
-   */
+  /** Discards the object in memory with all that is not stored. The next event starts it again. */
   abort(reason?: string): void {
     this.#runtime.abort(reason ?? "abort() was called");
   }

@@ -41,10 +41,7 @@ export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
   }
 }
 
-/**
- * SQL past `static options.commitBytesMax`, as the cause of a `SqlError`. The statement changed
- * nothing.
- */
+/** SQL past `static options.commitBytesMax`, as the cause of a `SqlError`. It changed nothing. */
 export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
   /** The limit. */
   readonly bytesMax: number;

@@ -12,10 +12,7 @@ export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "int
 /** What a fiber's function receives. */
 export interface FiberContext {
   readonly id: string;
-  /**
-   * Fires when the fiber is cancelled, and when its agent leaves memory: its work is then repeated
-   * elsewhere.
-   */
+  /** Fires when the fiber is cancelled or its agent leaves memory: others then repeat its work. */
   readonly signal: AbortSignal;
   /**
    * Replaces the snapshot that `onFiberRecovered` receives. JSON. Stored with the next commit,
@@ -37,9 +34,7 @@ export interface StartFiberOptions {
   readonly idempotencyKey?: string;
   /** JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /**
-   * Whether the call resolves only when the fiber has ended. Default false: when it is accepted.
-   */
+  /** Whether the call resolves only when the fiber has ended. Default: when it is accepted. */
   readonly waitForCompletion?: boolean;
 }
 

@@ -49,10 +49,7 @@ export class FiberAlarm {
     if (id !== undefined) this.#runtime.scheduler.cancel(id);
   }
 
-  /**
-   * The id of the alarm's row while that exists: the row goes when it fires, and users may delete
-   * it.
-   */
+  /** The id of the alarm's row while it exists: it goes when it fires, and users may delete it. */
   get #row(): string | undefined {
     const { table } = this.#runtime.scheduler;
     if (this.#id === null)

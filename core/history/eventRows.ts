@@ -10,10 +10,7 @@ import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebui
 /** Rows of one table past which only their number is compared. */
 const ROWS_MAX = 10_000;
 
-/**
- * `seqs`: ascending. Yields those that changed rows, in order. Rejects as `rebuildAgent` and
- * `readOn`.
- */
+/** `seqs`: ascending. Yields those that changed rows, in order. Rejects as `rebuildAgent` does. */
 export async function* eventRows(
   id: AgentId,
   seqs: ReadonlyArray<number>,

@@ -28,14 +28,9 @@ import type * as Scope from "effect/Scope";
 
 export interface HttpRequest {
   readonly method: string;
-  /**
-   * Path and query as they were sent, e.g. `/agents/x/a%20b?_pk=1`: ASCII, not decoded. Starts with
-   * `/`.
-   */
+  /** Path and query as sent, in ASCII and not decoded: `/agents/x/a%20b?_pk=1`. Begins with `/`. */
   readonly target: string;
-  /**
-   * Lower-case names, each with its values in order, one character for each byte. Has no prototype.
-   */
+  /** Lower-case names, each with its values in order, a character for each byte. No prototype. */
   readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
   readonly remoteAddress: string;
   /** Whether the caller's connection to this server uses TLS. */
@@ -87,10 +82,7 @@ export interface Exchange {
 }
 
 export interface ServerSocket {
-  /**
-   * Sends a string as a text frame, and bytes as a binary one. Does nothing once the socket is
-   * closed.
-   */
+  /** Sends a string as a text frame, bytes as a binary one. Does nothing on a closed socket. */
   send(data: string | Uint8Array): void;
   /**
    * Sends a text frame from bytes, which saves making a string of them. The caller must not change
@@ -116,10 +108,7 @@ export interface SocketHandlers {
 }
 
 export type UpgradeDecision =
-  /**
-   * The 101 is sent, then `open` is called with the socket. Messages are delivered after it
-   * returns.
-   */
+  /** The 101 is sent, then `open` is called with the socket. Messages come after it returns. */
   | {
       readonly _tag: "Accept";
       readonly open: (socket: ServerSocket) => SocketHandlers;
@@ -148,9 +137,7 @@ export interface HandlerFailure {
 }
 
 export interface HttpHandlers {
-  /**
-   * Called once the head of a request has arrived. Returns the most bytes of body to accept for it.
-   */
+  /** Called once the head of a request has arrived. Returns the most bytes of body to accept. */
   readonly limitBody: (request: HttpRequest) => number;
   /** The caller was answered 413 by rule 1, or 503 by rule 9. Default: does nothing. */
   readonly onBodyRefused?: (request: HttpRequest, status: 413 | 503) => void;

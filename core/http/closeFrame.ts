@@ -20,10 +20,7 @@ const REASON_BYTES_MAX = 123;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/**
- * Returns undefined for a code that may not be sent; the frame then has none, and the peer sees
- * 1005.
- */
+/** Undefined for a code that may not be sent: the frame then has none, and the peer sees 1005. */
 export const sendableCode = (code: number): number | undefined => {
   const standard = code >= 1000 && code <= 1014 && code !== 1004 && code !== 1005 && code !== 1006;
   const own = code >= 3000 && code <= 4999;

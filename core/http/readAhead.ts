@@ -22,14 +22,10 @@ export interface PendingBody {
   readonly next: ReturnType<Reader["read"]> | undefined;
 }
 
-/**
- * Promise jobs that a stream of ready bytes may take between two pieces. Streams need about five.
- */
+/** Promise jobs that a stream of ready bytes may take between two pieces. Streams need five. */
 const JOBS_MAX = 50;
 
-/**
- * Returns at most `bytesMax` bytes. Rejects with the stream's error if the stream fails at once.
- */
+/** Returns at most `bytesMax` bytes. Rejects with the stream's error if it fails at once. */
 export async function readAhead(body: PendingBody, bytesMax: number): Promise<Ahead> {
   const { reader } = body;
   let { next, held } = body;

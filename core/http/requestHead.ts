@@ -102,9 +102,7 @@ export const handshake = (method: string, headers: HeaderRecord): Handshake => {
 /** The text of the 400 for a malformed WebSocket request. */
 export const badHandshake = (why: string): string => `Bad WebSocket handshake: it lacks ${why}\n`;
 
-/**
- * Removes an offer that is not accepted, since later readers would take the request for an upgrade.
- */
+/** Removes an offer that is not accepted: later readers would take the request for an upgrade. */
 const dropOffer = (headers: HeaderRecord): void => {
   if (headers["upgrade"] !== undefined) Reflect.deleteProperty(headers, "upgrade");
 };
@@ -128,9 +126,7 @@ export const checkHead = ({ target, method, headers }: RequestHead): BodyFraming
 const listed = (lines: ReadonlyArray<string> = []): string[] =>
   lines.flatMap((line) => line.split(",").map((item) => item.trim()));
 
-/**
- * Returns `wanted` if the caller offered it. Browsers fail a socket whose answer names another one.
- */
+/** Returns `wanted` if the caller offered it. Browsers fail a socket that is answered another. */
 export const subprotocol = (
   headers: HeaderRecord,
   wanted: string | undefined,

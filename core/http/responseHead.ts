@@ -86,10 +86,7 @@ export const reasonPhrase = (status: number): string => {
   throw new RangeError(`A response's status must be an integer from 200 to 999, not ${status}`);
 };
 
-/**
- * Whether no body follows a response with this status, whatever its head says (RFC 9112, section
- * 6.3).
- */
+/** Whether no body follows a response of this status, whatever its head says (RFC 9112, 6.3). */
 export const bodiless = (status: number): boolean => status === 204 || status === 304;
 
 /**

@@ -109,10 +109,7 @@ const statusFault = (status: number): string =>
 const unsendable = (by: string, why: string): TypeError =>
   new TypeError(`${by} returned a Response that can't be sent: ${why}`);
 
-/**
- * Checks the shape, not the class: a module may use another `Response` (of a polyfill, or another
- * realm).
- */
+/** Checks the shape, not the class: a module may use another `Response`, as of a polyfill. */
 const isResponse = (value: unknown): value is Response =>
   typeof value === "object" &&
   value !== null &&

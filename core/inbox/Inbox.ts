@@ -20,17 +20,11 @@ import type { AgentId, Epoch, Sequence, ShardId } from "../../schemas/Address.ts
 export interface Delivery {
   readonly id: AgentId;
   readonly seq: Sequence;
-  /**
-   * 1 for the first delivery. Counts deliveries since the shard was last taken over: a take-over
-   * forgets.
-   */
+  /** 1 for the first delivery. Counts deliveries since the shard was last taken over. */
   readonly deliveries: number;
   /** An `InboxEnvelope` frame. */
   readonly data: Uint8Array;
-  /**
-   * Done with: removed from the queue. Fire and forget; a lost ack is a redelivery, which dedup
-   * drops.
-   */
+  /** Done with: removed from the queue. A lost ack is a redelivery, which dedup drops. */
   readonly ack: () => void;
   /** Deliver again, `delayMs` from now. */
   readonly nak: (delayMs: number) => void;
@@ -41,10 +35,7 @@ export type InputHandle = Omit<Delivery, "data">;
 
 export type PublishResult =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
-  /**
-   * Not known to be stored when `signal` fired (it may be: publish again with the same key is
-   * safe).
-   */
+  /** Not known to be stored when `signal` fired. To publish again with the same key is safe. */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
 /** A later owner of the shard consumes its inputs. */
@@ -57,10 +48,7 @@ export class ConsumerTaken extends Data.TaggedError("ConsumerTaken")<{ readonly 
 interface ConsumeOptions {
   /** Epoch of the shard's lease (rule 3). Without one it is earlier than every other. */
   readonly epoch?: Epoch;
-  /**
-   * Taking over is given up as soon as it fires, with `BrokerUnavailable`; afterwards it means
-   * nothing.
-   */
+  /** Taking over ends when it fires, with `BrokerUnavailable`. Afterwards it has no effect. */
   readonly signal?: AbortSignal;
 }
 
@@ -90,9 +78,7 @@ export interface InboxShape {
     handler: (delivery: Delivery) => void,
     options?: ConsumeOptions,
   ) => Promise<InboxConsumer>;
-  /**
-   * The agent's stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`.
-   */
+  /** The agent's stored envelope; undefined when it was acked. Rejects with `BrokerUnavailable`. */
   readonly get: (id: AgentId, seq: Sequence) => Promise<Uint8Array | undefined>;
   /** Inputs stored and not acked yet, over all shards. */
   readonly depth: () => Promise<number>;

@@ -6,10 +6,7 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { InboxShape } from "./Inbox.ts";
 
-/**
- * Rejects with `BrokerUnavailable` when it is not known to be stored by the time that `signal`
- * fires.
- */
+/** Rejects with `BrokerUnavailable` if it is not known to be stored when `signal` fires. */
 export async function storeInput(
   inbox: Pick<InboxShape, "publish">,
   id: AgentId,

@@ -14,10 +14,7 @@ export type InputEnd = Pick<InputAnswer, "duplicateOf" | "seq" | "dead" | "refus
 export interface AgentInput extends InputHandle {
   /** Its bytes while it waits; undefined for an input that is held by number only. */
   data: Uint8Array | undefined;
-  /**
-   * Stores the input before an event leaves it begun; undefined for an input that came from the
-   * inbox.
-   */
+  /** Stores the input before an event leaves it begun. Undefined for an input from the inbox. */
   readonly direct: UnstoredInput | undefined;
   /** The input for a dead letter; undefined where the inbox has it. */
   readonly encoded: Uint8Array | undefined;

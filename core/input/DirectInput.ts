@@ -76,9 +76,7 @@ export class DirectInput implements AgentInput, UnstoredInput {
   /** `answer` does that. A copy in the inbox is found done when it is delivered, and acked then. */
   ack(): void {}
 
-  /**
-   * The input does not run now: a copy in the inbox is delivered later, or the gateway stores one.
-   */
+  /** The input does not run now: a copy in the inbox comes later, or the gateway stores one. */
   nak(): void {
     this.end({ reply: { kind: this.seq === NOT_STORED ? "notHere" : "stored" } });
   }

@@ -63,17 +63,11 @@ export interface Isolation {
    * the agent to its process.
    */
   readonly onIsolate: (f: (id: AgentId) => void) => void;
-  /**
-   * Sets what is called when an agent may run among the others again: the host drains it and calls
-   * `left`.
-   */
+  /** Sets what is called when an agent may run among others again: drain it, then call `left`. */
   readonly onReturn: (f: (id: AgentId) => void) => void;
   /** The agent runs among the others again. */
   readonly left: (id: AgentId) => void;
-  /**
-   * The agent's shard is lost, so its process ends. If the shard comes back, the agent is still
-   * isolated.
-   */
+  /** The agent's shard is lost, so its process ends. If it comes back, it is still isolated. */
   readonly lost: (id: AgentId) => void;
   /** The module was loaded again: every agent may return. */
   readonly newCode: () => void;

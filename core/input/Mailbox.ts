@@ -75,9 +75,7 @@ export class Mailbox {
   private pumping = false;
   /** The entity of the first webhook that began here: its event may not be stored yet. */
   private entityBegun: string | undefined;
-  /**
-   * At most `TURNS_MAX`, nearly always one: a scan costs less than a `Map` that fills and empties.
-   */
+  /** At most `TURNS_MAX`, mostly one: a scan costs less than a `Map` that fills and empties. */
   private readonly running: Running[] = [];
   private readonly runs: InputRuns;
   private readonly slices: TimeSlices;
@@ -115,10 +113,7 @@ export class Mailbox {
     return input.ended;
   }
 
-  /**
-   * Drops inputs that have not begun: the inbox has them for the next owner, or the gateway stores
-   * them.
-   */
+  /** Drops inputs that have not begun. The inbox keeps them for the next owner, or the gateway. */
   stop(): void {
     for (const input of this.waiting) input.leave();
     this.waiting.length = 0;

@@ -30,9 +30,7 @@ export function runWebhook(
   );
 }
 
-/**
- * A `Request`; GET and HEAD have no body. Throws `TypeError` for an invalid method, URL or header.
- */
+/** A `Request`; GET and HEAD have no body. Throws `TypeError` for a bad method, URL or header. */
 export function makeRequest(
   method: string,
   url: string,

@@ -7,9 +7,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 
 /** The webhook that runs, as `getCurrentAgent().webhook`. */
 export interface CurrentWebhook {
-  /**
-   * Path of its route as the module declares it; undefined for one that an older release stored.
-   */
+  /** Path of its route, as the module declares it. Undefined for inputs of older releases. */
   readonly route: string | undefined;
   /** The verifier's provider, e.g. `github`. */
   readonly provider: string;
@@ -21,10 +19,7 @@ export interface CurrentWebhook {
   readonly event: string | undefined;
 }
 
-/**
- * Name of `unsigned()` where its options give no other; older releases stored nothing else about
- * it.
- */
+/** Name of `unsigned()` unless its options give another; older releases stored nothing else. */
 const UNSIGNED = "unsigned";
 
 /** Undefined for a turn of any other kind: HTTP, sockets, calls, schedules, mail. */

@@ -45,15 +45,11 @@ export class AgentImage {
   parts: OpenParts | undefined = undefined;
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
-  /**
-   * The entity that it was created for: the first whose `slug` is its name. Undefined: none yet.
-   */
+  /** The entity that it was created for: the first whose `slug` is its name. Undefined: none. */
   entity: string | undefined = undefined;
   /** Size of the database after the last event, in pages. */
   pages = 0;
-  /**
-   * Journal events since the last snapshot, and their bytes, which a wake elsewhere must replay.
-   */
+  /** Journal events since the last snapshot, and their bytes: what a wake elsewhere must replay. */
   eventsSince = 0;
   bytesSince = 0;
 

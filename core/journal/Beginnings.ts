@@ -103,10 +103,7 @@ export async function findBase(
   }
 }
 
-/**
- * 0 for the first event, for one that does not name its predecessor, and for one that can't be
- * read.
- */
+/** 0 for the first event, one that does not name its predecessor, and one that can't be read. */
 export const afterOf = (
   { data }: Pick<StoredEvent, "data">,
   decode = () => decodeEvent(data),

@@ -6,10 +6,7 @@
 import * as Context from "effect/Context";
 
 export interface BlobsShape {
-  /**
-   * Replaces what the name held. Stored and checksummed when it resolves. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Replaces what the name held. Resolves once it is stored. Rejects with `BrokerUnavailable`. */
   readonly put: (name: string, data: Uint8Array) => Promise<void>;
   /**
    * Undefined when there is none. Rejects with `BrokerUnavailable`, or `CorruptFrame` when the

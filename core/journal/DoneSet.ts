@@ -13,10 +13,7 @@ import { SparseMap } from "../collections/sparse.ts";
 
 /** Providers retry for up to three days; GitHub's manual redelivery too (`webhooks.md`). */
 export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
-/**
- * About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach
- * it.
- */
+/** About 5 MB for the busiest agents; an agent would need 25,000 inputs in 7 days to reach it. */
 const DONE_COUNT_MAX = 25_000;
 
 /** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */

@@ -46,10 +46,7 @@ export interface JournalShape {
     data: Uint8Array,
     options: { readonly expectedSeq: Sequence; readonly signal: AbortSignal },
   ) => Promise<AppendResult>;
-  /**
-   * Events with `fromSeq <= seq <= toSeq` (default: all there are now). Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Events with `fromSeq <= seq <= toSeq` (default: all). Rejects with `BrokerUnavailable`. */
   readonly read: (
     id: AgentId,
     range: { readonly fromSeq: Sequence; readonly toSeq?: Sequence },
@@ -59,10 +56,7 @@ export interface JournalShape {
    * returned for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
-  /**
-   * As `last`, for several agents, in their order. An event that was stored a moment ago may be
-   * left out.
-   */
+  /** As `last`, for several agents, in order. May leave out an event that was stored just now. */
   readonly lastOfEach: (
     ids: ReadonlyArray<AgentId>,
   ) => Promise<ReadonlyArray<StoredEvent | undefined>>;

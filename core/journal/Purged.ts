@@ -6,8 +6,6 @@ export interface Purged {
   readonly snapshots: number;
   readonly deadLetters: number;
   readonly blobs: number;
-  /**
-   * False: the broker's files still contain bytes of inputs that were done, until it rewrites them.
-   */
+  /** False: the broker's files contain bytes of inputs that were done, until it rewrites them. */
   readonly doneInputsGone: boolean;
 }

@@ -28,9 +28,7 @@ export interface StoredBases {
 }
 
 export interface SnapshotsShape {
-  /**
-   * Stores a `Snapshot` frame. Rejects with `BrokerUnavailable`; the caller continues without it.
-   */
+  /** Stores a `Snapshot` frame. Rejects with `BrokerUnavailable`; the caller goes on without it. */
   readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
   /**
    * Snapshot frames, newest first; unreadable ones are skipped by the caller. Rejects with

@@ -7,9 +7,7 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import type { StoredEvent } from "./Journal.ts";
 
-/**
- * `of`: the agent, where the reader reads those of many. Throws `CorruptFrame` or `UnknownVersion`.
- */
+/** `of`: the agent, for a reader of many agents. Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeStored(
   { seq, data }: Pick<StoredEvent, "data"> & { readonly seq: number },
   of?: string,

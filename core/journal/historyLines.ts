@@ -62,10 +62,7 @@ interface WantedLines {
 export const OMITTED = ["state", "input"] as const;
 export type Omitted = (typeof OMITTED)[number];
 
-/**
- * `before`: the JSON text of the state before the event. Throws `CorruptFrame` if the event does
- * not fit it.
- */
+/** `before`: the earlier state as JSON. Throws `CorruptFrame` if the event does not fit it. */
 export function historyLines(
   seq: number,
   head: JournalHead,

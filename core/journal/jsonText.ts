@@ -52,10 +52,7 @@ export function writtenJson(value: unknown, what: string): string | undefined {
   return text;
 }
 
-/**
- * Whether a JSON text has more levels. Linear, and most texts are too short for it. The text may be
- * no JSON.
- */
+/** Whether a JSON text has more levels. Linear, and most texts are too short. It may be no JSON. */
 export function isDeeperThan(levels: number, text: string): boolean {
   if (text.length <= 2 * levels) return false;
   let level = 0;

@@ -35,10 +35,7 @@ export interface RebuildSources {
   readonly snapshots?: SnapshotsShape;
   /** Stop after the last event with a sequence of at most this. */
   readonly atSeq?: number;
-  /**
-   * Stop after the last event that was written at this time or before, milliseconds since the
-   * epoch.
-   */
+  /** Stop after the last event written at this time or before, milliseconds since the epoch. */
   readonly atTimeMs?: number;
   /**
    * A clean local cache is used without a look at the journal, which may have later events

@@ -6,9 +6,7 @@
 import type { StateChange } from "../../schemas/JournalEvent.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 
-/**
- * UTF-16 units below which the whole state is written: readable, and hardly larger than a splice.
- */
+/** UTF-16 units below which the whole state is written: readable, and hardly larger. */
 const WHOLE_STATE_MAX = 1024;
 
 /** JSON text of a state, and whether replay finds it character by character. */

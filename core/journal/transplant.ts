@@ -16,10 +16,7 @@ import { decodeEvent, encodeEvent, type TurnRecord } from "../../schemas/Journal
 
 interface NewPlace {
   readonly id: AgentId;
-  /**
-   * Not above the epoch of any later owner, nor below the journal's last one: 0 in an empty
-   * journal.
-   */
+  /** Not above the epoch of a later owner, nor below the journal's last; 0 in an empty journal. */
   readonly epoch: Epoch;
 }
 

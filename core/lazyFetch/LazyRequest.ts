@@ -26,10 +26,7 @@ export interface LazyRequestInit {
 
 /** Methods that the platform does not normalize. */
 const PLAIN_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
-/**
- * Without user and password, which a `Request` refuses. The platform judges anything else that is
- * unusual.
- */
+/** Without user and password, which a `Request` refuses. The platform judges all else unusual. */
 const PLAIN_ORIGIN = /^https?:\/\/[\w.:[\]-]+(?=[/?]|$)/;
 /** The platform's `Headers` refuses characters that are not bytes, and these three. */
 const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
@@ -39,9 +36,7 @@ const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
  * URL costs 2.4 µs.
  */
 const knownOrigins = new Set<string>();
-/**
- * An installation has a few. With more host names the set is emptied, and they are checked again.
- */
+/** An installation has a few. With more host names the set is emptied, and all checked again. */
 const ORIGINS_MAX = 100;
 
 export class LazyRequest {
@@ -65,9 +60,7 @@ export class LazyRequest {
     this.#body = new LazyBody(body, () => this.#unlazy());
   }
 
-  /**
-   * A `Request` in all but class. Throws `TypeError` for what no request can be, as the class does.
-   */
+  /** A `Request` in all but class. Throws `TypeError` for what no request can be, as that does. */
   static make(url: string, init: LazyRequestInit): Request {
     if (!LazyRequest.#enabled) return new NativeRequest(url, nativeInit(init));
     const { headers } = init;
@@ -81,9 +74,7 @@ export class LazyRequest {
     LazyRequest.#enabled = true;
   }
 
-  /**
-   * What the platform's own code can take: the real request behind this one, or the value itself.
-   */
+  /** What the platform's own code takes: the real request behind this one, or the value itself. */
   static unwrap<A>(value: A): A {
     return typeof value === "object" && value !== null && #real in value
       ? (value.#unlazy() as unknown as A)

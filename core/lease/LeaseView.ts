@@ -65,10 +65,7 @@ export function shardOwner({ self, lease, watched }: ShardFacts): string | undef
   return watched?.value === self ? undefined : watched?.value;
 }
 
-/**
- * Whether the watch knows that a lease is over: another's value, or none, that is not older than
- * the claim.
- */
+/** Whether the watch has another's value or none, not older than the claim: the lease is over. */
 const contradicts = (
   watched: Watched | undefined,
   { epoch }: Pick<Lease, "epoch">,

@@ -28,15 +28,10 @@ export type RenewResult = { readonly _tag: "Renewed" } | { readonly _tag: "Lost"
 /** `value` undefined: released or expired. */
 export interface LeaseChange {
   readonly key: string;
-  /**
-   * Orders changes of a key, and against `Lease.epoch`: a change with a smaller one is of the past.
-   */
+  /** Orders changes of a key, and against `Lease.epoch`: one with a smaller one is of the past. */
   readonly revision: number;
   readonly value: string | undefined;
-  /**
-   * Its holder released it. Absent when it expired, and when that is not known (a watch that
-   * healed).
-   */
+  /** Its holder released it. Absent when it expired, or that is not known (a watch that healed). */
   readonly released?: true;
 }
 

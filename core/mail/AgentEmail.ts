@@ -27,10 +27,7 @@ export interface AgentEmail {
   readonly rawSize: number;
   /** The message's bytes, as they were received. */
   getRaw(): Promise<Uint8Array>;
-  /**
-   * Refuses the message: in a module's `email` by the answer of SMTP, in `onEmail` by a mail to the
-   * sender.
-   */
+  /** Refuses the message: in a module's `email` by SMTP, in `onEmail` by a mail to the sender. */
   setReject(reason: string): void;
   /** Forwards it unchanged; `headers` may only add `X-` headers. */
   forward(recipient: string, headers?: Headers): Promise<void>;

@@ -32,10 +32,7 @@ export interface EmailRouteSettings {
 
 /** The third argument of a module's `email`. */
 export interface EmailContext {
-  /**
-   * Delays the shutdown of the process until `promise` settles, by 10 s at most. A rejection is
-   * logged.
-   */
+  /** Delays the process's end until `promise` settles, up to 10 s. A rejection is logged. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /** Does nothing: it is here for modules written for other runtimes. */
   readonly passThroughOnException: () => void;
@@ -121,8 +118,6 @@ export const resolverOf =
     return null;
   };
 
-/**
- * Whether an entry may accept this address. A resolver may, since it needs the message to decide.
- */
+/** Whether an entry may accept this address. A resolver may: it needs the message to decide. */
 export const mayKnow = (entries: ReadonlyArray<EmailEntry>, recipient: string): boolean =>
   entries.some((entry) => typeof entry === "function" || entry.matches(recipient));

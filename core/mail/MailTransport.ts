@@ -41,9 +41,7 @@ export interface OutgoingMail {
    * nobody is notified of a failure.
    */
   readonly envelope?: { readonly from: string; readonly to: ReadonlyArray<string> };
-  /**
-   * A whole message in base64, sent as it is. Of the other fields, only `envelope` is then used.
-   */
+  /** A whole message in base64, sent as it is. Of the other fields only `envelope` is used. */
   readonly raw?: string;
 }
 

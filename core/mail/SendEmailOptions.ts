@@ -17,9 +17,6 @@ export interface SendEmailOptions extends EmailContent, SendingOptions {
    * object is called once.
    */
   readonly binding: SendsEmail | undefined;
-  /**
-   * Signs the agent's headers, so that a reply that keeps them reaches this agent. Default:
-   * unsigned.
-   */
+  /** Signs the agent's headers, so that replies that keep them reach it. Default: unsigned. */
   readonly secret?: string | null | undefined;
 }

@@ -28,10 +28,7 @@ export interface ReplyOptions extends SendingOptions {
   /** Default `text/plain`. */
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * Signs the agent's headers. Null leaves them unsigned, even if the message arrived as a signed
-   * reply.
-   */
+  /** Signs the agent's headers. Null leaves them unsigned, even in answer to a signed reply. */
   readonly secret?: string | null | undefined;
 }
 

@@ -10,9 +10,7 @@ const LF = 0x0a;
  * is still stored.
  */
 const HEAD_BYTES_MAX = 256 * 1024;
-/**
- * The most lines that become headers. More of them are an attack on code that loops over headers.
- */
+/** The most lines that become headers. More are an attack on code that loops over headers. */
 const HEADERS_MAX = 2_000;
 
 /** The offset of the body, after the first empty line; the message's length if there is none. */
@@ -65,10 +63,7 @@ export function headerText(headers: Headers, name: string): string | null {
   }
 }
 
-/**
- * A header's name: HTTP's token, which allows a little less than mail does, and which `Headers`
- * accepts.
- */
+/** A header's name: HTTP's token, as `Headers` accepts it. Mail allows a little more. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\0\r\n]/g;

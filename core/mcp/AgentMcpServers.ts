@@ -30,10 +30,7 @@ interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded">
 
 export class AgentMcpServers {
   private made: MCPClientManager | undefined;
-  /**
-   * The latest frame to clients, as text, so that a long list is not encoded for each that
-   * connects.
-   */
+  /** The latest frame to clients, as text: a long list is not encoded for each that connects. */
   private text: string | undefined;
 
   constructor(

@@ -183,9 +183,7 @@ export class MCPClientManager extends McpOffers {
   async closeConnection(id: string): Promise<void> {
     await this.get(id).close();
   }
-  /**
-   * Closes the connections of all servers; they stay stored, and connect again with the next wake.
-   */
+  /** Closes the connections of all servers. They stay stored, and connect at the next wake. */
   async closeAllConnections(): Promise<void> {
     await Promise.all([...this.servers.values()].map((server) => server.close()));
   }
@@ -237,9 +235,7 @@ export class MCPClientManager extends McpOffers {
   ): Promise<McpResourceContents> {
     return this.ask(serverId, options, (to, how) => to.readResource({ uri }, how));
   }
-  /**
-   * A prompt of a server, filled in. Rejects with `McpRequestFailed` for what the server refuses.
-   */
+  /** A prompt of a server, filled in. Rejects with `McpRequestFailed` for what it refuses. */
   getPrompt(
     {
       serverId,

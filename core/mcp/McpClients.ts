@@ -15,9 +15,7 @@ import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 
-/**
- * JSON objects of the protocol, as the server sent them; `name` or `uri` is checked by the adapter.
- */
+/** JSON objects of the protocol, as sent by the server; the adapter checks `name` or `uri`. */
 export interface McpTool {
   readonly name: string;
   readonly title?: string;
@@ -95,9 +93,7 @@ export interface McpRequestOptions {
 export type McpTransportType = "auto" | "streamable-http" | "sse";
 export type McpListKind = "tools" | "prompts" | "resources" | "resourceTemplates";
 
-/**
- * A request that has no result. `code` is the protocol's, where the server answered with an error.
- */
+/** A request without a result. `code` is the protocol's, where the server answered an error. */
 export class McpRequestFailed extends Data.TaggedError("McpRequestFailed")<{
   readonly reason: "Timeout" | "Closed" | "SessionLost" | "Unauthorized" | "Refused" | "Answered";
   readonly message: string;

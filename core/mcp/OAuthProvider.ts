@@ -56,9 +56,7 @@ export interface OAuthProvider {
   tokens(): Promise<Json | undefined>;
   /** Stores the tokens. */
   saveTokens(tokens: Json): Promise<void>;
-  /**
-   * Receives the address that the user has to open. Throws `TypeError` unless it is http or https.
-   */
+  /** Receives the address that the user has to open. Throws `TypeError` if it is not http(s). */
   redirectToAuthorization(url: URL): void | Promise<void>;
   /** Stores the PKCE verifier of the authorization. */
   saveCodeVerifier(verifier: string): Promise<void>;
@@ -85,9 +83,7 @@ interface StoredState {
   readonly createdMs: number;
 }
 
-/**
- * Keeps everything in the agent's own storage: what `createMcpOAuthProvider` returns by default.
- */
+/** Keeps all in the agent's own storage: what `createMcpOAuthProvider` returns by default. */
 export class StoredOAuthProvider implements OAuthProvider {
   authUrl: string | undefined;
   clientId: string | undefined;

@@ -42,9 +42,7 @@ export class AgentNamespace<A = unknown> {
     this.#mail = mail;
   }
 
-  /**
-   * The source of its calls. Static, so that users' code, which has the binding, can't reach it.
-   */
+  /** The source of its calls. Static, so that users' code, which has the binding, lacks it. */
   static callsOf(namespace: AgentNamespace): CallClientSource {
     return namespace.#client;
   }
@@ -119,9 +117,7 @@ export async function getAgentByName<A = unknown>(
   name: string,
   options?: StubOptions,
 ): Promise<AgentStub<A>>;
-/**
- * The same with the platform's types: the stub has the type that the binding's own `get` returns.
- */
+/** As above with the platform's types: the stub has the type that the binding's `get` returns. */
 export async function getAgentByName<N extends PlatformNamespace>(
   namespace: N,
   name: string,

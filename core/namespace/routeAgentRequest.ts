@@ -44,15 +44,9 @@ export type RouteHook = (
 
 /** The third argument of a module's `fetch`. */
 export interface FetchContext {
-  /**
-   * Delays the shutdown of the process until `promise` settles, by 10 s at most. A rejection is
-   * logged.
-   */
+  /** Delays the process's end until `promise` settles, up to 10 s. A rejection is logged. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
-  /**
-   * Accepted for modules written for other runtimes, and ignored: there is no origin to pass
-   * through to.
-   */
+  /** Accepted for modules of other runtimes, and ignored: there is no origin to pass through to. */
   readonly passThroughOnException: () => void;
   /**
    * Routes as in a module without a `fetch`: refuses unsigned requests to a class with signed

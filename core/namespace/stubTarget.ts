@@ -56,10 +56,7 @@ export interface StubCalls extends Pick<CallClient, "call"> {
   readonly sockets?: StubSockets;
 }
 
-/**
- * Returns the calls of the gateway or host. A function, because bindings exist before their process
- * runs.
- */
+/** Returns the calls of the gateway or host: bindings exist before their process runs. */
 export type CallClientSource = () => StubCalls;
 
 export interface StubMaking {

@@ -99,9 +99,7 @@ export function buildAgentPath(
   return whole + leafOf(leafPath);
 }
 
-/**
- * `buildAgentPath` with an origin before it: http, https, ws or wss, and nothing after the port.
- */
+/** `buildAgentPath` after an origin: http, https, ws or wss, and nothing after the port. */
 export function buildAgentUrl(
   origin: string | URL,
   path: ReadonlyArray<AgentPathStep>,

@@ -56,10 +56,7 @@ export class MailLane extends QueueLane {
     this.#transport = parts.mail;
   }
 
-  /**
-   * The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of
-   * range.
-   */
+  /** The Message-ID. Throws `EmailRefused` without a relay, and for retry options out of range. */
   send(draft: MailDraft, retry: RetryOptions = {}): string {
     if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
     const id = this.#newId();

@@ -31,9 +31,7 @@ export type OutgoingResult =
 
 export interface OutgoingShape {
   readonly post: (request: OutgoingRequest) => Promise<OutgoingResult>;
-  /**
-   * Why a URL's host is refused, as far as is known without resolving it; undefined if it is not.
-   */
+  /** Why a URL's host is refused, as far as it is known unresolved; undefined if it is not. */
   readonly refusal: (url: URL) => string | undefined;
   readonly hmacSha256: (key: Uint8Array, data: Uint8Array) => Uint8Array;
 }

@@ -95,9 +95,7 @@ export class OutgoingLane extends QueueLane {
     );
   }
 
-  /**
-   * The id is the same when a durable input's turn runs again, so the receiver can recognize it.
-   */
+  /** The id is the same when a durable input's turn runs again: the receiver can recognize it. */
   #newId(): string {
     const turn = this.#agent.turn();
     const { id } = turn.cause;

@@ -50,9 +50,7 @@ export interface OutgoingWebhook {
   readonly signed?: Readonly<Record<string, string>>;
 }
 
-/**
- * An attempt failed: another follows while the policy has one. `status` when there was an answer.
- */
+/** An attempt failed: another follows if the policy has one. `status` if there was an answer. */
 export class OutgoingWebhookFailed extends Data.TaggedError("OutgoingWebhookFailed")<{
   readonly message: string;
   readonly status?: number;
@@ -77,10 +75,7 @@ interface WebhookCall {
   readonly nowMs: number;
 }
 
-/**
- * What a call asks for. Throws `TypeError` for a URL, a body, a header or a secret that can't be
- * used.
- */
+/** What a call asks for. Throws `TypeError` for an unusable URL, body, header or secret. */
 export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): OutgoingWebhook {
   const { id, options, env, allowPrivate } = call;
   checkOptions("sendWebhook", options, OPTIONS);

@@ -33,10 +33,7 @@ export interface QueriesShape {
   readonly stored?: (id: AgentId, seq: number, event: WrittenEvent) => void;
 }
 
-/**
- * Answers a question from a copy of the view's file, which it has made when it returns. Rejects as
- * `answer`.
- */
+/** Answers from a copy of the view's file, which exists when it returns. Rejects as `answer`. */
 export type RunApart = (question: AgentsQuestion) => Promise<AnswerBytes>;
 
 /** The host and the caller hold the whole answer in memory. */

@@ -21,9 +21,7 @@ export const QUESTION_ROWS_MAX = 100_000;
  * agents may call it (`deploy/nats/permissions.conf`), so hosts take nothing but questions there.
  */
 export const QUESTIONS = agentId("$agents_query", "all");
-/**
- * Added to the statement's own time: the first question after a host's start reads all journals.
- */
+/** Added to the statement's own time: the first question after a start reads all journals. */
 const CATCH_UP_MS = 120_000;
 
 /** Whether a host takes questions now. A login that may not ask finds none. */

@@ -67,9 +67,7 @@ interface Lane {
   readonly ceiling: CeilingName | undefined;
   /** How many run side by side. Absent: one. */
   readonly width?: number;
-  /**
-   * Absent: no caller waits for an item's end, and one that finally fails becomes a dead letter.
-   */
+  /** Absent: no caller waits for an item's end, and one that fails for good is dead-lettered. */
   readonly answers?: LaneAnswers;
 }
 
@@ -330,9 +328,7 @@ export class QueueLane {
     if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
   }
 
-  /**
-   * True once per activation: of the waiting items, only the first may have ended the last host.
-   */
+  /** True once an activation: of the waiting items, only the first may have ended the last host. */
   private isFirst(): boolean {
     const first = !this.ranAny;
     this.ranAny = true;

@@ -30,9 +30,7 @@ export interface QueueItem<T = unknown> {
 
 export interface QueueRow {
   readonly id: string;
-  /**
-   * Identifies this push. An item that replaces another keeps its place and its id, but not this.
-   */
+  /** Identifies this push. An item that replaces another keeps its place and id, but not this. */
   readonly uid: string;
   readonly callback: string;
   /** JSON text, or null. */

@@ -75,10 +75,7 @@ interface Job {
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
 
-/**
- * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
- * `BrokerUnavailable`.
- */
+/** Resolves once the job's end is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = agent.suspects.next(job.key, begun?.attempts ?? 0) - 1;

@@ -6,9 +6,7 @@ import { sleep } from "../time/sleep.ts";
 
 /** Options of `retry`. */
 export interface RetryCallOptions extends RetryOptions {
-  /**
-   * Returns false to stop retrying. `nextAttempt` counts from 1. Default: every error is retried.
-   */
+  /** Returns false to stop retrying. `nextAttempt` counts from 1. Default: retries every error. */
   readonly shouldRetry?: (error: unknown, nextAttempt: number) => boolean;
 }
 

@@ -55,9 +55,7 @@ export function finiteRetry<T extends RetryOptions>(retry: T): T {
   };
 }
 
-/**
- * The policy of an agent's inputs. Options that are out of range are logged, and the defaults hold.
- */
+/** The policy of an agent's inputs. Options out of range are logged, and the defaults hold. */
 export function retryOf({
   options,
   log,

@@ -25,9 +25,7 @@ interface CastOptions {
   readonly text: boolean;
   /** Only connections that take protocol frames. */
   readonly protocol: boolean;
-  /**
-   * Only connections that track their place in kept broadcasts, or only the others. Default: all.
-   */
+  /** Only connections that track their place in kept broadcasts, or the others. Default: all. */
   readonly counts?: boolean;
 }
 
@@ -50,9 +48,7 @@ export function closeAll(
     outlet.toGateway(gateway, { op: "close", sid, ...farewell, forget: true });
 }
 
-/**
- * The agent that has the sockets. Its committer is made after them, so it is looked up when needed.
- */
+/** The agent that has the sockets. Its committer is made after them: looked up when needed. */
 interface SocketsOwner {
   readonly id: AgentId;
   /** Names the agent's current life. A socket of an earlier life is closed when it is found. */
@@ -171,9 +167,7 @@ export class AgentSockets implements ConnectionOutlet {
     }
   }
 
-  /**
-   * Makes a connection object. The connection is the agent's once `join` or `resume` has added it.
-   */
+  /** Makes a connection object. It is the agent's once `join` or `resume` has added it. */
   make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
     const { life } = this.agent.image;
     // The upgrade's headers are read only when it connects.

@@ -38,10 +38,7 @@ export class Keeping {
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
   #lent: LentTargets | undefined;
-  /**
-   * Turns whose inputs are done or dead. Their reservations end with the next commit that writes
-   * rows.
-   */
+  /** Turns whose inputs are done or dead. Their reservations end with the next commit of rows. */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
   /** Called when the agent leaves its host. */
@@ -74,9 +71,7 @@ export class Keeping {
     return (this.#lent ??= new LentTargets(this.#agent));
   }
 
-  /**
-   * Sends again what can be sent again, because frames to the agent's sockets may have been lost.
-   */
+  /** Sends what can be sent again, because frames to the agent's sockets may have been lost. */
   tellAgain(): void {
     const { sockets } = this.#agent;
     sockets.tellState();

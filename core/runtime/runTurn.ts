@@ -110,10 +110,7 @@ export async function routeError(
   }
 }
 
-/**
- * Runs code that follows a commit (`onStateChanged`) in its turn's context. Its errors go to
- * `onError`.
- */
+/** Runs code that follows a commit (`onStateChanged`) in its turn. Its errors go to `onError`. */
 export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown): void {
   if (agent.discarded) return;
   agent.busy++;

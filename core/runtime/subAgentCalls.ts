@@ -101,10 +101,7 @@ export async function runEnd(agent: ActiveAgent): Promise<CallReply> {
   return { kind: "result" };
 }
 
-/**
- * Aborts an agent and its sub-agents, as its parent asks. An agent that is not in memory has
- * nothing to lose.
- */
+/** Aborts an agent and its sub-agents for its parent. Outside of memory it has nothing to lose. */
 export function abortFamily(agent: ActiveAgent | undefined, reason: string): CallAnswer {
   agent?.apis.subAgents.abortAll(reason);
   agent?.abort(reason);

@@ -38,10 +38,7 @@ import { undoKey, undoSteps } from "./undoSteps.ts";
 
 /** A turn or fiber with more steps is an endless loop, or work for a workflow. */
 const STEPS_MAX = 1000;
-/**
- * UTF-16 units of JSON for one turn or fiber. A turn's are in memory, and in each snapshot of the
- * agent.
- */
+/** UTF-16 units of JSON for one turn or fiber. A turn's are in memory and in each snapshot. */
 const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
  * The most results kept for turns whose attempt has failed, and UTF-16 units of them: as much as
@@ -129,9 +126,7 @@ export class AgentSteps {
     return (text === undefined ? undefined : JSON.parse(text)) as A;
   }
 
-  /**
-   * The result of the next step of that name: the stored one, or one that is made and stored now.
-   */
+  /** The result of the next step of that name: the stored one, or one made and stored now. */
   async take(work: StepWork): Promise<StepText> {
     const { agent } = this;
     const { asks } = work;

@@ -30,14 +30,9 @@ export interface StepOptions<Result = unknown> extends AttemptOptions {
 
 /** How a step is tried. */
 interface AttemptOptions {
-  /**
-   * Overrides the class's `static options.retry`. Attempts in all, the first included: 3 by
-   * default.
-   */
+  /** Overrides the class's `static options.retry`. Attempts, the first included: 3 by default. */
   readonly retry?: RetryOptions;
-  /**
-   * The time limit of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
-   */
+  /** Time limit of an attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes. */
   readonly timeout?: number | string;
 }
 

@@ -60,9 +60,7 @@ function hashed(text: string, whole: string): string {
   return `${text.slice(0, KEY_CHARS_MAX - hash.length - 1)}~${hash}`;
 }
 
-/**
- * 106 bits of two hashes (cyrb53) with different seeds, which distinguish texts that were cut off.
- */
+/** 106 bits of two hashes (cyrb53) with different seeds, which tell texts apart that were cut. */
 export function hashOf(text: string): string {
   return cyrb53(text, 0).toString(36) + cyrb53(text, 1).toString(36);
 }

@@ -16,9 +16,7 @@ const TIMEOUT_MS_DEFAULT = 600_000;
 const OPTIONS: ReadonlySet<string> = new Set<keyof StepOptions>(["retry", "timeout", "undo"]);
 const RETRY: ReadonlySet<string> = new Set(Object.keys(RETRY_DEFAULT));
 
-/**
- * Throws `TypeError`, or an `Error` for a retry policy that is out of range; both name the step.
- */
+/** Throws `TypeError`, or `Error` for a retry policy that is out of range; both name the step. */
 export function resolveStepOptions(
   name: string,
   classRetry: RetryOptions | undefined,

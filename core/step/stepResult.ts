@@ -5,9 +5,7 @@
 import { assertWireValue } from "../call/wireValue.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 
-/**
- * UTF-16 units of JSON. The limit of a state, too: a result is kept in memory until its turn ends.
- */
+/** UTF-16 units of JSON. As of a state: a result is kept in memory until its turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 
 /** The value can't be stored. Another attempt would not help. */

@@ -10,10 +10,7 @@ import { REDACTION } from "../redaction/Redaction.ts";
 import { StepTooLarge } from "./stepErrors.ts";
 import { hashOf, STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 
-/**
- * The largest body, of a request or a response. Its base64 in JSON is within what a step may
- * return.
- */
+/** The largest body, of request or response. Its base64 in JSON is within what a step returns. */
 const FETCH_BYTES_MAX = 8 * 1024 * 1024;
 /** `Response` refuses a body with these. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);

@@ -30,10 +30,7 @@ export interface DurableStreamOptions {
    * second to 30 days. Default 1 hour.
    */
   readonly keep?: number | string;
-  /**
-   * The most that all its chunks may take, in characters of JSON: up to 16,777,216. Default
-   * 1,048,576.
-   */
+  /** The most JSON characters of all its chunks, up to 16,777,216. Default 1,048,576. */
   readonly sizeMax?: number;
 }
 

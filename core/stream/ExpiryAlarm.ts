@@ -8,9 +8,7 @@ import { EXPIRY_ALARM } from "../schedule/ownAlarms.ts";
 import { ScheduleTable, type SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { TimeShape } from "../time/Time.ts";
 
-/**
- * What expires within this time of each other is removed in one turn, with one wake and one commit.
- */
+/** What expires within this time of each other is removed in one turn, wake and commit. */
 const TOGETHER_MS = 60_000;
 
 export interface ExpiryAgent {

@@ -40,10 +40,7 @@ interface StreamRead {
   readonly key: string;
   /** The client's place; absent: from the start. */
   readonly since?: string | undefined;
-  /**
-   * Whether the stream answers a call: each chunk is a frame, as for any streaming method. Default
-   * false.
-   */
+  /** Whether it answers a call: each chunk is a frame, as for a streaming method. Default false. */
   readonly asCall?: boolean;
 }
 

@@ -29,9 +29,7 @@ import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 const GATHER_MS = 100;
 /** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
 const GATHER_SIZE = 16 * 1024;
-/**
- * UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit.
- */
+/** UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's. */
 export const CHUNK_SIZE_MAX = 64 * 1024;
 /** Streams of one agent at most. Those that ended first are removed first. */
 const STREAMS_MAX = 1000;
@@ -361,10 +359,7 @@ export class Streams {
     });
   }
 
-  /**
-   * Runs as a new turn, which belongs to no input. The end of a step stores what its
-   * function wrote.
-   */
+  /** Runs as a new turn, of no input. The end of a step stores what its function wrote. */
   storeSoon(): void {
     const { agent } = this;
     const [first, ...others] = this.dirty.keys();

@@ -34,10 +34,7 @@ import { SubAgentTable, type SubAgentInfo } from "./SubAgentTable.ts";
 /** How long a sub-agent may take to start, or to end with all of its own. */
 const DEADLINE_MS = 60_000;
 
-/**
- * Any agent, whatever its environment, state and props: the members that tell it from another
- * object.
- */
+/** Any agent, of any environment, state and props: the members that tell it from other objects. */
 export interface AnyAgent {
   readonly name: string;
   onStart(props?: never): void | Promise<void>;
@@ -57,10 +54,7 @@ export interface DynamicAgents {
    * `onStart` throws, and where the class is not exported under its own name.
    */
   get<A extends AnyAgent>(agentClass: SubAgentClass<A>, name: string): Promise<SubAgentStub<A>>;
-  /**
-   * Discards it, and all below it, in memory; what it has not stored is lost. The next use starts
-   * it again.
-   */
+  /** Discards it and all below it in memory, unstored changes with it. The next use restarts it. */
   abort(agentClass: SubAgentClass, name: string, reason?: unknown): void;
   /**
    * Destroys it, and all below it: state, SQL, schedules, sockets (1001). Does nothing if there is

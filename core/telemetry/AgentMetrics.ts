@@ -24,10 +24,7 @@ export interface HostedClassMetrics extends ClassMetrics {
   readonly quarantine: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicate: () => void;
-  /**
-   * A webhook of one entity was refused by the agent of another, for which `slug` returns the same
-   * name.
-   */
+  /** A webhook of one entity was refused by another's agent: `slug` gives both the same name. */
   readonly entityConflict: () => void;
   /** A turn did not end in time and was given up. */
   readonly turnGivenUp: () => void;

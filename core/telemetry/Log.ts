@@ -5,9 +5,7 @@
  */
 import * as Context from "effect/Context";
 
-/**
- * Key of the whole line as people read it: a log in text prints it alone, and JSON leaves it out.
- */
+/** Key of the whole line for people: a log in text prints it alone, JSON leaves it out. */
 export const TEXT: unique symbol = Symbol("text");
 
 export interface LogFields {

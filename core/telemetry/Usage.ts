@@ -104,18 +104,13 @@ export interface BudgetSum {
   readonly refused: number;
 }
 
-/**
- * The answer to a `usage`: of the host's classes since it started, of the shard's agents since they
- * woke.
- */
+/** The answer to a `usage`: of the host's classes since its start, of agents since their wake. */
 export interface UsageReply {
   readonly host: string;
   readonly classes: ReadonlyArray<Cost & { readonly class: string }>;
   /** Absent: of a host of an older release. */
   readonly budgets?: ReadonlyArray<BudgetSum>;
-  /**
-   * Those in memory that had a turn in the last minute, the busiest first, at most `AGENTS_MAX`.
-   */
+  /** Those in memory that had a turn in the last minute, the busiest first, up to `AGENTS_MAX`. */
   readonly agents: ReadonlyArray<
     Cost & {
       readonly class: string;

@@ -25,9 +25,7 @@ export const CHANNELS = [
   "state", "rpc", "schedule", "lifecycle", "workflow", "email", "mcp", "webhook", "fiber",
 ] as const; // prettier-ignore
 
-/**
- * The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10).
- */
+/** The channel of an event type; queue events are of the schedule channel (`protocol.md` §10). */
 export function channelOf(type: string): (typeof CHANNELS)[number] {
   const prefix = type.split(":", 1)[0]!;
   if (prefix === "queue") return "schedule";

@@ -11,9 +11,7 @@ export interface TimeShape {
   readonly nowMs: () => number;
   /** Milliseconds of a clock that never jumps. Only differences are meaningful. */
   readonly monotonicMs: () => number;
-  /**
-   * Runs `f` once, `ms` from now or later. The returned function cancels; it may be called twice.
-   */
+  /** Runs `f` once, `ms` from now or later. The returned function cancels, also a second time. */
   readonly after: (ms: number, f: () => void) => () => void;
   /** Makes a unique id: 128 random bits or more, `[A-Za-z0-9_-]`. */
   readonly id: () => string;

@@ -4,10 +4,7 @@
  */
 import type { TimeShape } from "./Time.ts";
 
-/**
- * Returns a function that makes one value for each clock, on first use. It is released with its
- * clock.
- */
+/** Returns a function that makes one value for each clock, at first use, released with it. */
 export function perClock<A>(make: (time: TimeShape) => A): (time: TimeShape) => A {
   const made = new WeakMap<TimeShape, { readonly value: A }>();
   return (time) => {

@@ -17,10 +17,7 @@ import type { TurnEnd } from "./TurnEnd.ts";
 export interface Undone {
   /** The failure, and which steps were undone or could not be. */
   readonly reason: string;
-  /**
-   * Whether something was undone. If the input is sent again, its steps then have new idempotency
-   * keys.
-   */
+  /** Whether something was undone. If it is sent again, its steps have new idempotency keys. */
   readonly undone: boolean;
 }
 
@@ -63,10 +60,7 @@ export interface AgentTurns extends Pick<
   ceiling(name: CeilingName): number;
   /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
   assertMayWrite(): void;
-  /**
-   * Records that the running turn wrote by other means than the agent's SQL: the next commit takes
-   * it.
-   */
+  /** Records that the turn wrote by other means than the agent's SQL: the next commit takes it. */
   touch(): void;
   /** Reports how a run of a durable input or a job ended, once that is stored. */
   report(turn: Turn, end: TurnEnd): void;

@@ -8,9 +8,7 @@
  */
 import { CeilingReached } from "../errors/errors.ts";
 
-/**
- * Each with its default, and with what it counts, as the error and the command line's help say it.
- */
+/** Each with its default, and what it counts, as the error and the command line say it. */
 export const CEILINGS = {
   /** Some 100 MB as objects, where rows are small. */
   sqlRowsMax: { most: 100_000, of: "rows of one SQL result", advice: "Read in parts, with LIMIT" },

@@ -7,10 +7,7 @@ import type { TimeShape } from "../time/Time.ts";
 import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
 
-/**
- * A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The
- * commit").
- */
+/** How long a durable turn's writes wait at most (`docs/internals/a-turn.md`, "The commit"). */
 export const GATHER_MS = 50;
 /** After a stall of the process, delayed work runs first before a turn counts as late. */
 const SETTLE_MS = 1;

@@ -43,10 +43,7 @@ export const TURN_SECONDS_DEFAULT = 900;
 
 const MS_PER_SECOND = 1000;
 
-/**
- * The seconds of a class, or else of its host; 0: no limit. Throws `RangeError` for an invalid
- * number.
- */
+/** The seconds of a class, or else of its host; 0: no limit. Throws `RangeError` if invalid. */
 export function turnSecondsOf(own: number | undefined, ofHost = TURN_SECONDS_DEFAULT): number {
   const seconds = own ?? ofHost;
   if (typeof seconds === "number" && seconds >= 0) return seconds;
@@ -54,9 +51,7 @@ export function turnSecondsOf(own: number | undefined, ofHost = TURN_SECONDS_DEF
 }
 
 export class TurnLimits {
-  /**
-   * By their limit in seconds, each in the order in which the turns began: the first is due first.
-   */
+  /** By limit in seconds, each in the order in which the turns began: the first is due first. */
   readonly #runs = new Map<number, LinkedList<Run>>();
   readonly #onGivenUp: (of: string) => void;
 

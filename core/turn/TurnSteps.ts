@@ -35,10 +35,7 @@ export class TurnSteps {
   readonly undos = new Map<string, StepUndo>();
   /** Keys of the steps that this run asked for. */
   readonly asked = new Set<string>();
-  /**
-   * Whether a step has ended in this run: from then on, the end of its host does not use up an
-   * attempt.
-   */
+  /** Whether a step has ended in this run: from then on, its host's end uses up no attempt. */
   private gotOn = false;
   private unstored: DoneStep[] = [];
   /** By key: the steps that the next attempt runs again, with their errors, if any. */

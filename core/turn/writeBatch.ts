@@ -26,10 +26,7 @@ export interface CommitterHost extends JournalOwner {
    * is that of `turns`. Called just before that event.
    */
   readonly takeTriggers: (turns: ReadonlySet<Turn>) => CommitTriggers | undefined;
-  /**
-   * True if the shard's lease is held now, by the local clock. Otherwise resolves to whether it was
-   * renewed.
-   */
+  /** True if the lease is held now, by the local clock. Else resolves to whether it was renewed. */
   readonly isStillOurs: () => true | Promise<boolean>;
   /** Puts an envelope into the agent's inbox. Rejects if it may not be stored there. */
   readonly storeInput: (data: Uint8Array) => Promise<Sequence>;

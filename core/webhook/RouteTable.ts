@@ -36,10 +36,7 @@ interface Node {
 const PARAMETER = /^:[A-Za-z_][A-Za-z0-9_]*$/;
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
 
-/**
- * Parses a route's pattern. Throws `InvalidWebhook` for one that matches nothing, or not what it
- * says.
- */
+/** Parses a route's pattern. Throws `InvalidWebhook` for one that can't match what it says. */
 export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${pattern}"): ${why}` });
   if (typeof pattern !== "string" || !pattern.startsWith("/"))
@@ -92,9 +89,7 @@ export class RouteTable {
     }
   }
 
-  /**
-   * The route of a request target, a path with or without a query. Undefined: no declared route.
-   */
+  /** The route of a request target, with or without a query. Undefined: no declared route. */
   match(target: string): RouteMatch | undefined {
     const path = pathOf(target);
     const known = this.literal.get(path);

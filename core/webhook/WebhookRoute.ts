@@ -9,16 +9,10 @@
 import * as Data from "effect/Data";
 import type { Redaction } from "../redaction/Redaction.ts";
 
-/**
- * Bytes of the largest body that a route can accept, and the default: GitHub's limit, the largest
- * known.
- */
+/** Bytes of the largest body that a route can accept, and the default: GitHub's limit. */
 export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;
 
-/**
- * A wrong declaration of a route, a verifier or an entity source. The message says what to write
- * instead.
- */
+/** A wrong declaration of a route, verifier or entity source. The message says what to write. */
 export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
   readonly message: string;
 }> {}
@@ -27,16 +21,11 @@ export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
 export interface WebhookRequest {
   /** In upper case. */
   readonly method: string;
-  /**
-   * The full URL as the caller saw it, with scheme and host of the gateway's `publicUrl` where
-   * configured.
-   */
+  /** The full URL as the caller saw it, with the `publicUrl`'s scheme and host where it is set. */
   readonly url: string;
   /** Path parameters of the route's pattern, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
-  /**
-   * By lower-case name, the values in the order they came. A header that was sent twice has two.
-   */
+  /** By lower-case name, the values as they came. A header that was sent twice has two. */
   readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
   /** The raw body, before any parsing. */
   readonly body: Uint8Array;
@@ -68,10 +57,7 @@ export interface EventDetails {
 
 /** One event of a request that holds several. */
 export interface BatchItem extends EventDetails {
-  /**
-   * The event's part of the signed body, byte for byte: the body for the entity source and the
-   * agent.
-   */
+  /** The event's part of the signed body, byte for byte: for the entity source and the agent. */
   readonly body: Uint8Array;
 }
 
@@ -79,9 +65,7 @@ export interface BatchItem extends EventDetails {
 export type Verdict =
   | ({
       readonly _tag: "Verified";
-      /**
-       * A second dedup id, the hash of the signed body, when the verifier has `replayGuard: true`.
-       */
+      /** A second dedup id: the hash of the signed body, where the verifier has `replayGuard`. */
       readonly replayId?: string;
       /**
        * The content type for the agent, where the request's own says JSON of a form, or a form of
@@ -124,14 +108,9 @@ export interface SecretsCheck {
 export interface Verifier {
   /** Short name, like `github`; part of dedup keys and logs. */
   readonly provider: string;
-  /**
-   * Milliseconds to wait for the agent's own answer before 202, unless the route says otherwise.
-   */
+  /** Milliseconds to wait for the agent's answer before 202, unless the route says otherwise. */
   readonly deadlineMs: number;
-  /**
-   * Parts of a request that the provider's signature covers. An entity read from elsewhere needs
-   * `trust`.
-   */
+  /** Parts of a request that the signature covers. An entity from elsewhere needs `trust`. */
   readonly signs: ReadonlyArray<"body" | "url" | "headers">;
   /**
    * The URL whose signature is verified when a request with this URL arrives. Absent: the provider
@@ -160,15 +139,9 @@ export interface Verifier {
    * `provider` names the sender, or there are no ids.
    */
   readonly namesNoSender?: true;
-  /**
-   * Headers that carry a secret itself, in lower case: never stored, and not seen by the agent.
-   * Absent: none.
-   */
+  /** Headers that carry a secret itself, in lower case: neither stored nor seen by the agent. */
   readonly secretHeaders?: ReadonlyArray<string>;
-  /**
-   * What an environment lacks, asked before anything is served. Absent: each of `secretNames` has
-   * to be set.
-   */
+  /** What an environment lacks, asked before serving. Absent: each of `secretNames` is needed. */
   readonly checkSecrets?: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
   /**
    * Fetches what `verify` needs from elsewhere and keeps it; undefined when there is nothing to
@@ -182,9 +155,7 @@ export interface Verifier {
 
 /** The agent's name that an entity source found in a request. */
 export type EntityResult =
-  /**
-   * `slugged`: the value that `slug` converted. An agent accepts webhooks of one such entity only.
-   */
+  /** `slugged`: the value that `slug` converted. An agent accepts one such entity only. */
   | { readonly _tag: "Entity"; readonly name: string; readonly slugged?: string }
   /** 400 `Missing <field>`. */
   | { readonly _tag: "Missing"; readonly field: string }
@@ -224,19 +195,13 @@ export interface WebhookRoute extends WebhookTarget {
   readonly verifier: Verifier;
   /** Further targets. An event that several take becomes an input of each. Absent: none. */
   readonly also?: ReadonlyArray<WebhookTarget>;
-  /**
-   * `agent`: waits for the agent's answer up to the deadline. `stored`: 202 as soon as it is
-   * stored.
-   */
+  /** `agent`: waits for its answer up to the deadline. `stored`: 202 as soon as it is stored. */
   readonly answer: "agent" | "stored";
   /** Milliseconds to wait for the agent's answer. */
   readonly deadlineMs: number;
   /** Bytes of the largest accepted body; a larger one is answered 413. */
   readonly bodyBytesMax: number;
-  /**
-   * Hides credentials before a request is stored: the usual names, the verifier's and the route's
-   * own.
-   */
+  /** Hides credentials before a request is stored: the usual names, the verifier's, the route's. */
   readonly redaction: Redaction;
   /** Paths of fields of the body that are not kept once the agent has it. Absent: none. */
   readonly redactedFields?: ReadonlyArray<string>;

@@ -26,9 +26,7 @@ const INVALID_SIGNATURE = plain(401, "Invalid signature");
 const MISCONFIGURED = plain(500, "Webhook not configured");
 /** The request is not known to be stored, or can't be verified now. The provider retries. */
 export const UNAVAILABLE = plain(503, "Service Unavailable", { "retry-after": "1" });
-/**
- * Stored. The route does not wait for the agent's answer, or it did not arrive within the deadline.
- */
+/** Stored. The route does not wait for the agent's answer, or the deadline has passed. */
 export const ACCEPTED = plain(202, "Accepted");
 
 /** No target of the route takes the event, or any of a batch. Nothing is stored. */

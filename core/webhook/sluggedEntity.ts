@@ -8,19 +8,14 @@ import type { PlainAnswer } from "./WebhookRoute.ts";
 /** Lower case, with each `/` replaced by `-`. */
 export const slugOf = (entity: string): string => entity.toLowerCase().replaceAll("/", "-");
 
-/**
- * Whether two names mean one entity. Case is ignored, since providers write one entity in several
- * cases.
- */
+/** Whether two names mean one entity. Case is ignored: providers write one in several cases. */
 export const isSameEntity = (one: string, other: string): boolean =>
   one === other || one.toLowerCase() === other.toLowerCase();
 
 const REMEDY =
   "use escapedSlug, which keeps entities apart, or slug({ merge: true }), which lets them share an agent";
 
-/**
- * The answer to the refused webhook. Names no entity, which may be secret; log and dead letter do.
- */
+/** The answer to the refused webhook. It names no entity, which may be secret; the log does. */
 export const ENTITY_CONFLICT: Pick<PlainAnswer, "status" | "body"> = {
   status: 409,
   body: `This agent belongs to another entity: slug maps both to the same name. To the operator: ${REMEDY}`,

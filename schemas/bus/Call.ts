@@ -69,9 +69,7 @@ type CallHead =
       readonly props?: unknown;
       readonly readonly?: true;
     }
-  /**
-   * Informs a host that took over or woke about a socket that is already open. Answered `taken`.
-   */
+  /** Informs a host that took over or woke about a socket that is open. Answered `taken`. */
   | { readonly kind: "resume"; readonly socket: SocketInfo }
   /**
    * The frame's body is the message. `text`: it was a text message. `number`: counts the client's
@@ -104,10 +102,7 @@ type CallHead =
       readonly props?: unknown;
     })
   | TargetCall
-  /**
-   * Requests the next piece of a response's body (`stream` of a `response`). `cancel`: ends the
-   * body.
-   */
+  /** Requests the next piece of a response's body (`stream` of `response`). `cancel`: ends it. */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /**
    * The caller of the call with this token waits no more: the signal of its turn aborts. Answered

@@ -44,9 +44,7 @@ export type CallReply =
    * the body is `whole`, the agent's stream `failed`, or it is `gone` with its host.
    */
   | { readonly kind: "piece"; readonly end?: "whole" | "failed" | "gone"; readonly blob?: string }
-  /**
-   * The socket is accepted. Frames that were sent to it before this reply come first, then `close`.
-   */
+  /** The socket is accepted. Frames that were sent to it before come first, then `close`. */
   | {
       readonly kind: "connected";
       readonly attachment: SocketAttachment;
@@ -57,15 +55,9 @@ export type CallReply =
    * socket below this number are accepted too.
    */
   | { readonly kind: "taken"; readonly next?: number }
-  /**
-   * The host does not know this socket, or expects another message: send `resume`, then the message
-   * again.
-   */
+  /** The host does not know this socket, or not its last message: `resume`, then send it again. */
   | { readonly kind: "unknownSocket" }
-  /**
-   * The input is applied and stored. The body is that of its response; other fields are as in
-   * `InputAnswer`.
-   */
+  /** The input is applied and stored. The body is its response's; other fields: `InputAnswer`. */
   | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
   /** The input is in the inbox. Its answer goes to the reply subject of its envelope. */
   | { readonly kind: "stored" }
@@ -98,10 +90,7 @@ export interface InputAnswer {
   readonly seq?: number;
   /** The input exhausted its attempts, and the answer is the plain 500. */
   readonly dead?: true;
-  /**
-   * Why the host refused the input, which it neither ran nor stored. Absent: it did not, or is an
-   * older host.
-   */
+  /** Why the host refused the input, and neither ran nor stored it. Absent: it did not. */
   readonly refused?: string;
   /** The host has said in its log and in the delivery log how the input ended. */
   readonly reported?: true;

@@ -16,10 +16,7 @@ export interface SocketInfo {
   /** The upgrade request. */
   readonly url: string;
   readonly headers: HeaderPairs;
-  /**
-   * Set by the host after `connect`; survives hibernation and moves. The gateway reads only
-   * `protocol`.
-   */
+  /** Set by the host at `connect`; outlives hibernation and moves. The gateway reads `protocol`. */
   readonly attachment?: SocketAttachment;
   /**
    * Number of the first message of its client that is not known to be accepted. Absent: only the
@@ -38,14 +35,9 @@ export interface SocketAttachment {
   readonly readonly: boolean;
   /** False: protocol frames (identity, state, MCP servers) are not sent to this socket. */
   readonly protocol: boolean;
-  /**
-   * The agent's life that it belongs to: the sequence of the last `destroyed` event. Absent: the
-   * first life.
-   */
+  /** The agent's life that it belongs to, by the last `destroyed` event. Absent: the first. */
   readonly life?: number;
-  /**
-   * The durable streams that its client reads: the client's id for it, and the key. Absent: none.
-   */
+  /** The durable streams that its client reads: the client's id for it, and the key. */
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 

@@ -4,9 +4,7 @@
  */
 import { agentId, type AgentId } from "../Address.ts";
 
-/**
- * A target in a structured value: the agent or process that has it, and the key that it is lent by.
- */
+/** A target in a structured value: the agent or process that has it, and its key there. */
 export type TargetReference = readonly [className: string, name: string, key: string];
 
 /** The class in the address of a process; no module can export it. */

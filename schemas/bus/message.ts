@@ -16,9 +16,7 @@ export type ErasureReply = { readonly host: string };
 export const encodeMessage = <A extends object>(head: A, body?: Uint8Array): Uint8Array =>
   encodeFrame(head, body);
 
-/**
- * Trusts the head to be an `A`, as the header explains. Throws `CorruptFrame` or `UnknownVersion`.
- */
+/** Trusts the head to be an `A` (see the header). Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeMessage<A>(bytes: Uint8Array): {
   readonly head: A;
   readonly body: Uint8Array;

@@ -298,10 +298,7 @@ export class SegmentArchive implements ArchiveShape {
     return `${encodeToken(this.options.namespace)}/installation.json`;
   }
 
-  /**
-   * Rule 6. An archive that was begun by a release without rule 5 has the older parts, and is
-   * accepted.
-   */
+  /** Rule 6. An archive begun by a release without rule 5 has the older parts, and is accepted. */
   private async checkContinues(
     { name, previous }: Waiting["entry"],
     { key, note }: { readonly key: string; readonly note: string },

@@ -19,9 +19,7 @@ const AGAIN_MS = 50;
 /** Longer than a lease lasts, and than a bucket's slowest request. */
 const WAIT_MS_MAX = 120_000;
 
-/**
- * The returned function rejects with `ArchiveUnavailable` when another process erases for too long.
- */
+/** The returned function rejects with `ArchiveUnavailable` if another process erases too long. */
 export function eraseAlone(
   leases: Pick<LeasesShape, "claim" | "renew" | "release" | "ttlMs">,
   time: Pick<TimeShape, "after" | "monotonicMs" | "id">,

@@ -187,10 +187,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     super.close(code, reason);
   }
 
-  /**
-   * Closes the socket, if any, and connects again. Throws `TypeError` in a runtime without a
-   * WebSocket.
-   */
+  /** Closes the socket, if any, and connects again. Throws `TypeError` without a WebSocket. */
   override reconnect(code?: number, reason?: string): void {
     requireWebSocket(this.#options);
     this.#ended = false;
@@ -202,9 +199,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     }
   }
 
-  /**
-   * For subclasses: disconnects as on a lost connection until `reconnect()`; buffered calls wait.
-   */
+  /** For subclasses: disconnects as by a lost connection until `reconnect()`; calls wait. */
   protected pause(): void {
     this.#pausing = true;
     // PartySocket warns that messages after `close` are lost; those of a paused client wait.

@@ -11,9 +11,7 @@ export interface AgentClientEvents<State> {
   readonly onStateUpdateError?: ((error: string) => void) | undefined;
   /** The server has sent the agent's name and class (kebab case), on each connection. */
   readonly onIdentity?: ((name: string, agent: string) => void) | undefined;
-  /**
-   * A reconnect reached another agent. Without this callback a warning is logged to the console.
-   */
+  /** A reconnect reached another agent. Without this callback a warning is logged. */
   readonly onIdentityChange?:
     ((oldName: string, newName: string, oldAgent: string, newAgent: string) => void) | undefined;
   /** This client missed broadcasts that are no longer kept. */
@@ -31,8 +29,6 @@ export type AgentClientOptions<State = unknown> = Omit<
   AgentClientEvents<State> & {
     /** Host and port of the server, like "example.com" or "localhost:8787". */
     readonly host: string;
-    /**
-     * Milliseconds that a call without `stream` and `timeout` waits; 0: no limit. Default 30,000.
-     */
+    /** Milliseconds that a call without `stream`, `timeout` waits; 0: no limit. Default 30,000. */
     readonly defaultCallTimeout?: number | undefined;
   };

@@ -69,8 +69,5 @@ export function placed(url: string, place: KeptPlace): string {
 /** The URL without a place, for requests and comparisons. */
 export const unplaced = (url: string): string => url.replace(PLACE, "").replace(/\?$/, "");
 
-/**
- * Matches what `withPlace` writes: the last parameter, with a place. The app's own parameter does
- * not match.
- */
+/** Matches what `withPlace` writes: the last parameter, with a place. It spares the app's own. */
 const PLACE = /([?&])since=(?:\d+|[\w-]+\.\d+)?$/;

@@ -19,14 +19,9 @@ import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
 import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
 
-/**
- * Milliseconds to wait for a reply. Long enough for a method that calls a slow model or provider.
- */
+/** Milliseconds to wait for a reply: enough for a method that calls a slow model or provider. */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
-/**
- * Rules 4 and 5. The default time to live of a host's lease, after which another host has the
- * agent.
- */
+/** Rules 4 and 5. The default time to live of a host's lease; then another host has the agent. */
 const AGAIN_MS = 5_000;
 
 /** Rule 5. */
@@ -46,10 +41,7 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
   readonly stream: Callbacks | undefined;
   readonly timer: ReturnType<typeof setTimeout> | undefined;
-  /**
-   * It reads a durable stream instead of calling a method; its chunks are passed on with their
-   * places.
-   */
+  /** It reads a durable stream instead of calling a method. Its chunks come with their places. */
   readonly follows: boolean;
   /** Rule 3. A call has it from its first chunk on. */
   read: DurableRead | undefined;
@@ -213,9 +205,7 @@ export class PendingCalls {
     return true;
   }
 
-  /**
-   * Applies a part of a durable stream. Returns a request to send to the server if one is needed.
-   */
+  /** Applies a part of a durable stream. Returns a request to send to the server, if needed. */
   take(id: string, part: StreamPart): StreamRequest | undefined {
     const call = this.#calls.get(id);
     // Nobody waits for it anymore.
@@ -282,9 +272,7 @@ export class PendingCalls {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
-  /**
-   * Rules 2 to 4: moves the calls that survive to the next client, whose buffer has their frames.
-   */
+  /** Rules 2 to 4: moves calls that survive to the next client, whose buffer has their frames. */
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
       if (call.transmitted && !outlives(call)) continue;

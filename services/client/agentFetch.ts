@@ -2,10 +2,7 @@
 import { PartySocket, type PartyFetchOptions } from "partysocket";
 import { partyAddress, type AgentAddress } from "./agentAddress.ts";
 
-/**
- * Options of `agentFetch`: the agent's address, including `host`, and those of PartySocket's
- * `fetch`.
- */
+/** Options of `agentFetch`: the agent's address, with `host`, and PartySocket's for `fetch`. */
 export type AgentFetchOptions = Omit<PartyFetchOptions, "party" | "room"> & AgentAddress;
 
 /**

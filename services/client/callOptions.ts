@@ -6,9 +6,7 @@
 import { toHex } from "../../schemas/toHex.ts";
 import type { CallOptions, StreamOptions } from "./clientTypes.ts";
 
-/**
- * In the older form the options are the stream's callbacks; the newer one has them under `stream`.
- */
+/** In the older form the options are the stream's callbacks; the newer has them in `stream`. */
 export function splitCallOptions(options: CallOptions | StreamOptions): CallOptions {
   const isBare = "onChunk" in options || "onDone" in options || "onError" in options;
   return isBare ? { stream: options } : (options as CallOptions);

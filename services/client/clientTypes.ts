@@ -6,9 +6,7 @@
  */
 import type { AgentMember } from "../../schemas/AgentMember.ts";
 
-/**
- * An agent's instance type, from the instance type itself or from its class (`typeof RepoAgent`).
- */
+/** An agent's instance type, from that type itself or from its class (`typeof RepoAgent`). */
 type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
 
 /** The state of an agent. Any other type is the state itself: `AgentClient<State>`. */
@@ -87,10 +85,7 @@ export interface FollowOptions<Chunk = unknown, Final = unknown> extends Omit<
   readonly since?: string | undefined;
   /** Called once with each chunk, in order. Another page can continue after `place`. */
   readonly onChunk?: ((chunk: Chunk, place: string) => void) | undefined;
-  /**
-   * Called if the agent has started another stream under the key, to which earlier chunks do not
-   * belong.
-   */
+  /** Called if the agent has begun another stream under the key: earlier chunks are not of it. */
   readonly onRestart?: (() => void) | undefined;
   /** Stops reading: the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined;

@@ -29,9 +29,7 @@ interface ApiRequest {
   readonly run: () => Promise<unknown>;
 }
 
-/**
- * The parameter with the agent's name where the path can't have it: URLs have no part `.` or `..`.
- */
+/** The parameter with the agent's name, if the path can't have it: no part is `.` or `..`. */
 export const NAME_PARAMETER = "name";
 
 /** `path`: the parts after `/api`. Undefined: there is no such request. Throws `ConsoleRefusal`. */

@@ -11,9 +11,7 @@ import type { HistoryLine as Line } from "../../core/journal/historyLines.ts";
 
 export const KINDS = ["webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail", "workflow", "start", "background", "claimed", "destroyed"]; // prettier-ignore
 const PAGE = 100;
-/**
- * The most new turns that one request returns: the last ones, of which only `SHOWN_MAX` are shown.
- */
+/** The most new turns that one request returns: the last ones; only `SHOWN_MAX` are shown. */
 const NEWS_MAX = 5_000;
 /** Some screens. With ten thousand rows, each page that is added takes a browser a second. */
 const SHOWN_MAX = 1_000;
@@ -161,9 +159,7 @@ const TurnTable = ({
   );
 };
 
-/**
- * Several turns can have one sequence. The key stays the same when older or newer turns are added.
- */
+/** Several turns can have one sequence. The key stays when older or newer turns are added. */
 function keyOf(lines: ReadonlyArray<Line>, n: number): string {
   const { seq } = lines[n]!;
   let later = 0;

@@ -38,10 +38,7 @@ export class ZoneClock {
     }
   }
 
-  /**
-   * The latest reading that the clock has shown up to this instant: in an hour that repeats, its
-   * end.
-   */
+  /** The latest reading that the clock has shown by then: in an hour that repeats, its end. */
   highest(ms: number): number {
     let highest = -Infinity;
     for (const { toMs, offsetMs } of this.stretches(ms - ZoneClock.SHIFT_MS_MAX, ms + 1))
@@ -94,9 +91,7 @@ export class ZoneClock {
     return this.stretches(reading - OFFSET_MS_MAX, reading + OFFSET_MS_MAX);
   }
 
-  /**
-   * The instant between two at which the offset becomes `offsetMs`; clocks change on whole seconds.
-   */
+  /** The instant between two at which the offset becomes `offsetMs`, on a whole second. */
   private change(fromMs: number, toMs: number, offsetMs: number): number {
     let low = Math.floor(fromMs / 1000);
     let high = Math.ceil(toMs / 1000);

@@ -47,10 +47,7 @@ const CORS_HEADERS = "*, authorization";
 const CORS_METHODS = "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS";
 
 export interface AccessConfig {
-  /**
-   * Scheme and authority that callers use, e.g. `https://hooks.example.com`. Default: the request's
-   * own.
-   */
+  /** Scheme and authority that callers use: `https://hooks.example.com`. Default: the request's. */
   readonly publicUrl?: string | undefined;
   /** Values of `Host` that are answered. Undefined: all. */
   readonly hosts?: ServedHosts | undefined;
@@ -63,10 +60,7 @@ export interface AccessConfig {
 export interface AccessModule {
   /** Bindings (agent namespaces by class name) and secrets. */
   readonly env: Readonly<Record<string, unknown>>;
-  /**
-   * Classes that the default routing closes to everything except verified webhooks and readonly
-   * sockets.
-   */
+  /** Classes that default routing closes to all but verified webhooks and readonly sockets. */
   readonly signed: ReadonlySet<string>;
   /** Origins whose pages reach agents by the default routing. Undefined: `AccessConfig` decides. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;

@@ -59,9 +59,7 @@ export class PendingWebhook {
   private responded = false;
   /** A host has the input, which is not stored, and has not answered yet. */
   private forwarded = false;
-  /**
-   * Sends the answer for a stored copy, in case the host's own answer to the input does not arrive.
-   */
+  /** Sends the answer for a stored copy, in case the host's own answer does not arrive. */
   private fallback: (() => void) | undefined;
   private cancelFallback: (() => void) | undefined;
   private readonly cancelDeadline: () => void;

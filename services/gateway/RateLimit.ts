@@ -18,10 +18,7 @@ export interface Rate {
   readonly burst: number;
 }
 
-/**
- * About 10 MB. Past this number, the oldest buckets are dropped, and their callers start with full
- * ones.
- */
+/** About 10 MB. Past it, the oldest buckets are dropped: their callers start with full ones. */
 const KEYS_MAX = 100_000;
 
 /** The bucket of one key. A new one is full. */

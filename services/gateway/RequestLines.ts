@@ -19,10 +19,7 @@ export class RequestLines {
     private readonly time: Pick<TimeShape, "monotonicMs">,
   ) {}
 
-  /**
-   * Called when a request was answered, `ms` after its head arrived. `why` is set if the gateway
-   * refused it.
-   */
+  /** Called at a request's answer, `ms` after its head arrived. `why`: the gateway refused it. */
   onAnswer(request: Head, status: number, why?: string, ms?: number): void {
     // A 4xx of an agent or the module is not a failure of the system.
     const severity = why === undefined && status < 500 ? "info" : severityOf(status);

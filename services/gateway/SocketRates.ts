@@ -34,9 +34,7 @@ export const socketRate = (perSecond: number): Rate => ({
 export const FRAMES_PER_SECOND = 5_000;
 export const BYTES_PER_SECOND = 8 * 1024 * 1024;
 
-/**
- * Tabs, households and offices share an address, but rarely send at their limit at the same time.
- */
+/** Tabs, households and offices share an address, but rarely send at their limit together. */
 const ADDRESS_FACTOR = 4;
 
 interface Limit {

@@ -208,9 +208,7 @@ export class SocketTable {
     this.messagesOf(entry).pump();
   }
 
-  /**
-   * Handles a message from a host (`Subjects.gateway(id, "frame")`). Throws if it cannot be read.
-   */
+  /** Handles a host's message (`Subjects.gateway(id, "frame")`). Throws if it can't be read. */
   onHostMessage(data: Uint8Array): void {
     const { head, body } = decodeMessage<GatewayMessage>(data);
     if (head.op === "cast") return this.cast(head, body);
@@ -300,9 +298,7 @@ export class SocketTable {
     }
   }
 
-  /**
-   * Text stays in bytes until it is sent, so that a frame for ten sockets is not encoded ten times.
-   */
+  /** Text stays in bytes until it is sent: a frame for ten sockets is not encoded ten times. */
   private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
     const { socket } = entry;
     if (socket === undefined)

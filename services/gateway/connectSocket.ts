@@ -22,9 +22,7 @@ import type { Entry, SocketServices, SocketTable } from "./SocketTable.ts";
 
 /** As long as a stub's call may take. */
 const PENDING_MS_MAX = 60_000;
-/**
- * Stands for code of this process. Private addresses have no limit of their own (`SocketRates`).
- */
+/** Stands for code of this process. Private addresses have no limit (`SocketRates`). */
 export const OWN_ADDRESS = "127.0.0.1";
 
 /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */
@@ -76,10 +74,7 @@ export async function connectSocket(
   }
 }
 
-/**
- * `close` is set if the agent closed the socket in its connect sequence, after the frames that it
- * sent.
- */
+/** `close`: the agent closed the socket while it connected, after the frames that it sent. */
 function pending(
   { time }: SocketServices,
   sockets: SocketTable,

@@ -36,9 +36,7 @@ const WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 /** Names the source of a response in errors. */
 const MODULE_FETCH = "The module's fetch";
 
-/**
- * Returns the full URL as the caller saw it. `publicUrl`, if set, replaces scheme and authority.
- */
+/** The full URL as the caller saw it. `publicUrl`, if set, replaces scheme and authority. */
 export function urlOf(request: HttpRequest, publicUrl: string | undefined): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/$/, "") + request.target;
   const host = request.headers["host"]?.[0] || "localhost";

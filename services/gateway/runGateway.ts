@@ -14,9 +14,7 @@ import { GATEWAY_BOUNDS_DEFAULT } from "./GatewayConfig.ts";
 import { gatewayServices, type GatewayModule } from "./GatewayServices.ts";
 import type { LateSockets } from "./SocketKeeper.ts";
 
-/**
- * Time limits for slow peers, size limits for large messages, and the most connections of a server.
- */
+/** Time limits for slow peers, size limits for large messages, and the most connections. */
 export const HTTP_BOUNDS_DEFAULT = {
   headerTimeoutMs: 10_000,
   bodyTimeoutMs: 30_000,
@@ -62,9 +60,7 @@ export interface RunGatewayOptions {
   readonly requestLines?: RequestLines | undefined;
 }
 
-/**
- * Undefined if no setting names the served hosts, since a proxy or a load balancer may be in front.
- */
+/** Undefined if no setting names the served hosts: a proxy or a load balancer may be in front. */
 function servedHosts(
   hostname: string,
   publicUrl: string | undefined,

@@ -86,10 +86,7 @@ async function decide(
   };
 }
 
-/**
- * Cancels the rest of a streamed body, because the port sends refusals as a whole, and they are
- * short.
- */
+/** Cancels the rest of a streamed body: the port sends refusals whole, and they are short. */
 function refuse({ rest, ...response }: GatewayAnswer): UpgradeDecision {
   if (rest !== undefined) void cancelBody(rest);
   return { _tag: "Refuse", response };

@@ -22,10 +22,7 @@ export interface FoundAgent {
 }
 type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
-/**
- * Returns the agent that the target's entity source names, or the answer that says why none was
- * found.
- */
+/** The agent that the target's entity source names, or the answer that says why there is none. */
 export function agentOf(route: WebhookTarget, request: WebhookRequest): AgentOf {
   const entity = route.entity.resolve(request);
   const answer = answerOfEntity(entity);

@@ -18,9 +18,7 @@ interface ListenAddress {
 export const listenFailed = ({ hostname, port }: ListenAddress, code: string): ListenFailed =>
   new ListenFailed({ port, message: explain(hostAndPort(hostname, port), code) });
 
-/**
- * Tries the address and succeeds with the reason, even if the address has become free meanwhile.
- */
+/** Tries the address and succeeds with the reason, even if it has become free meanwhile. */
 export const explainListen = (address: ListenAddress): Effect.Effect<ListenFailed> =>
   Effect.match(checkListen(address), {
     onFailure: (failed) => failed,

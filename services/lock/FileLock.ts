@@ -122,9 +122,7 @@ function parse(text: string): LockContent | undefined {
   }
 }
 
-/**
- * Creates the file complete or not at all: it is written aside, then linked. False if one exists.
- */
+/** Creates the file whole or not at all: written aside, then linked. False if one exists. */
 function tryCreate(lockFile: string, content: LockContent): boolean {
   const aside = writeAside(lockFile, content);
   try {

@@ -53,9 +53,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/**
- * Start times count from the boot, so the identity contains the boot's id: files outlive a boot.
- */
+/** Start times count from the boot, so the identity has the boot's id: files outlive a boot. */
 function linuxIdentity(pid: number): ProcessIdentity | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -116,9 +116,7 @@ async function handle(
   });
 }
 
-/**
- * Rejects the recipient if the sender chose an invalid address. Any other failure may be temporary.
- */
+/** Rejects the recipient if the sender chose a bad address. Other failures may be temporary. */
 function failed(
   { log }: MailServices,
   { from }: IncomingMessage,
@@ -140,10 +138,7 @@ function failed(
   return LATER;
 }
 
-/**
- * True if the address names the missing agent. Otherwise the module names it, which can be
- * repaired.
- */
+/** True if the address names the missing agent. Else the module does, which can be repaired. */
 const isSendersChoice = (error: unknown, to: string): boolean =>
   error instanceof UnknownAgentNamespace &&
   to.toLowerCase().startsWith(`${error.agentName.toLowerCase()}+`);

@@ -33,9 +33,7 @@ const BATCH_BYTES_MAX = 64 * 1024;
 const BATCH = 0x5b;
 /** What may precede the first byte of JSON: white space, and the three bytes of a UTF-8 BOM. */
 const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
-/**
- * How long a request whose answer never ends holds a connection, even when no caller waits for it.
- */
+/** How long a request whose answer never ends holds a connection, though no caller waits. */
 export const REQUEST_LIFE_MS = 900_000;
 /**
  * Shorter than servers keep an idle connection (5 s by default in Node), so that no request uses a

@@ -41,9 +41,7 @@ import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport;
 type TransportType = McpConnection["transport"];
-/**
- * The text for a closed port, another protocol, a web page, a blocked address and a timeout alike.
- */
+/** The text for a closed port, another protocol, a web page, a blocked address and a timeout. */
 const UNREACHABLE = "No MCP server can be reached at this URL";
 
 /** The default timeout of a call: the protocol's usual minute. */

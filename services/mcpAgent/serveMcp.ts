@@ -36,9 +36,7 @@ export interface McpRoute {
   fetch(this: void, request: Request, env: object, ctx?: unknown): Promise<Response>;
 }
 
-/**
- * Marks a request that a route has passed on. Gateways remove headers of this prefix from outside.
- */
+/** Marks a request that a route passed on. Gateways remove such headers from outside. */
 const BY_ROUTE = "x-agents-mcp-session";
 
 /** Whether a route has passed the request on. Removes the mark. */

@@ -60,9 +60,7 @@ export class VirtualTime implements TimeShape {
     return this.timers.size;
   }
 
-  /**
-   * Milliseconds until the next timer is due, 0 for one that is overdue; undefined without timers.
-   */
+  /** Milliseconds until the next timer is due, 0 for one overdue; undefined without timers. */
   get nextInMs(): number | undefined {
     const next = this.nextTimer();
     return next && Math.max(0, next.dueMs - this.elapsedMs);

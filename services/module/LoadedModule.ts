@@ -25,9 +25,7 @@ export type ModuleEnv = Readonly<Record<string, unknown>>;
 export interface LoadedModule {
   /** Absolute path of the module. */
   readonly file: string;
-  /**
-   * The module and every local file that it imports, without `node_modules`: the files to watch.
-   */
+  /** The module and each local file that it imports, without `node_modules`: files to watch. */
   readonly files: ReadonlyArray<string>;
   /** A hash of those files. Absent if the module was not loaded from files. */
   readonly version?: string;

@@ -27,9 +27,7 @@ export function explainImportError(error: unknown, file: string): string {
   return `${file}: failed while loading\n${stackOf(error)}`;
 }
 
-/**
- * The error with the stack frames in the user's own files, or with all frames if there are none.
- */
+/** The error with the stack frames in the user's own files, or with all if there are none. */
 function stackOf(error: Error): string {
   const lines = withoutLoadMark(error.stack ?? String(error)).split("\n");
   const heading = lines.filter((line) => !/^\s+at /.test(line));

@@ -7,10 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ModuleError } from "./LoadedModule.ts";
 
-/**
- * Reads the setting in the module's nearest `package.json`. Throws `ModuleError` for any other
- * value.
- */
+/** Reads the setting in the module's nearest `package.json`. Throws `ModuleError` otherwise. */
 export function usesInstalledAgents(module: string): boolean {
   const file = nearestManifest(dirname(module));
   if (file === undefined) return false;

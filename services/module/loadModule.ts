@@ -82,9 +82,7 @@ export async function loadModule(
   };
 }
 
-/**
- * Equal for the same code in another folder. A file that no longer exists counts only by its name.
- */
+/** Equal for the same code in another folder. A file that is gone counts by its name only. */
 function versionOf(files: ReadonlyArray<string>, folder: string): string {
   const hash = createHash("sha256");
   for (const file of files.toSorted()) {
@@ -272,10 +270,7 @@ function useHooks(
   return { reported: (load) => pong(port1, load, waiting), end: () => undefined };
 }
 
-/**
- * Messages arrive in order, so that every file of the load has been reported before the answer to
- * this ping.
- */
+/** Messages arrive in order: each file of the load is reported before the answer to this ping. */
 async function pong(
   port: MessagePort,
   load: number,

@@ -58,9 +58,7 @@ export const REFERENCE_ENTRIES: ReadonlyArray<string> =
 
 const STREAMING = "a method marked @callable({ streaming: true }) and an AI library of your choice";
 
-/**
- * What to use here instead of a name or an entry. For entries, the longest matching prefix applies.
- */
+/** What to use here instead of a name or an entry. For entries, the longest prefix applies. */
 export const INSTEAD: Readonly<Record<string, string>> = {
   experimental_registerOpenTelemetry: 'subscribe(key, callback) from "agents/observability"',
   NativeCallQueue: "AgentClient.call",

@@ -71,9 +71,7 @@ let options: HookOptions | undefined;
 let entryUrl: string | undefined;
 let report: (file: string, number: number) => void = () => undefined;
 
-/**
- * In the loader thread: files are reported through the port, and each ping is answered after them.
- */
+/** In the loader thread: files are reported through the port, each ping is answered after them. */
 export const initialize: InitializeHook<HookData> = (given) => {
   const { port } = given;
   const tell = (message: HookMessage): void => port.postMessage(message);
@@ -142,10 +140,7 @@ interface Question {
   readonly own: boolean;
   /** Rule 6: resolved from the user's module, or from this package if that fails. */
   readonly isPeer?: boolean;
-  /**
-   * The importer. Read before the other hooks run, because Node writes what they receive into the
-   * context.
-   */
+  /** The importer, read before the other hooks run: Node changes the context that they receive. */
   readonly parentUrl: string | undefined;
 }
 

@@ -8,10 +8,7 @@ import { statSync, watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { TimeShape } from "../../core/time/Time.ts";
 
-/**
- * A save causes several file events, and a checkout many saves. A change is reported once they have
- * settled.
- */
+/** A save is several file events, a checkout many saves. A change is reported once they settle. */
 const SETTLE_MS = 80;
 /** How often files are checked when the system has no watch left. */
 const POLL_MS = 1_000;

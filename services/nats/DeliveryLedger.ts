@@ -112,16 +112,10 @@ const nakAfter = (delayMs: number): Uint8Array =>
     delayMs > 0 ? `-NAK {"delay":${Math.max(1, Math.round(delayMs)) * NANOS_PER_MS}}` : "-NAK",
   );
 
-/**
- * The number of tokens of `$JS.ACK.<stream>.<consumer>.…`. The form with domain and account has
- * more.
- */
+/** Tokens of `$JS.ACK.<stream>.<consumer>.…`. The form with domain and account has more. */
 const SHORT_TOKENS = 9;
 
-/**
- * Reads an ack subject, whose last tokens are the consumer's sequence, the time and the messages
- * left.
- */
+/** Reads an ack subject. Its last tokens: the consumer's sequence, the time, the messages left. */
 function readReply(reply: string): {
   readonly seq: number;
   readonly deliveries: number;

@@ -25,9 +25,7 @@ import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 const CONSUMER = "due-relay";
 /** A lease's default TTL: the timers that a dead host had pulled wait as long as its agents do. */
 const ACK_WAIT_MS = 5_000;
-/**
- * The timers of one pull: no larger than a group commit needs, and all that a frozen host can hold.
- */
+/** The timers of one pull: as many as a group commit needs, and a frozen host can hold. */
 const PULL_MESSAGES = 256;
 /**
  * Bounds how long a frozen host is still sent timers. Each host sends one message in this time. No
@@ -154,9 +152,7 @@ export class DueRelay {
   }
 }
 
-/**
- * Returns undefined for a status that ends a pull regularly: it has expired, or nothing was left.
- */
+/** Undefined for a status that ends a pull regularly: it has expired, or nothing was left. */
 function statusError(message: Msg): Error | undefined {
   const code = message.headers?.code;
   return code === 404 || code === 408 ? undefined : new Error(`status ${code}`);

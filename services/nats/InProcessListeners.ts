@@ -22,9 +22,7 @@ type Handler = (message: BusMessage) => void;
 
 /** Start of the reply subjects of in-process requests. No broker ever receives one. */
 const ANSWER_PREFIX = "\u0000answer.";
-/**
- * The greatest delay with which timeouts and signals are noticed; no caller needs more precision.
- */
+/** The longest delay with which timeouts and signals are noticed. No caller needs less. */
 const SWEEP_MS = 25;
 
 interface PendingRequest {
@@ -52,9 +50,7 @@ export class InProcessListeners {
     };
   }
 
-  /**
-   * The exclusive listener on the subject in this process; rule 2 holds for the returned function.
-   */
+  /** The exclusive listener on the subject in this process. Rule 2 holds for the result. */
   find(subject: string): Handler | undefined {
     return this.handlers.find(subject);
   }

@@ -207,9 +207,7 @@ function checkStored(store: BlobStore, outcome: PublishOutcome): void {
   if (!(store.isWriteOnce && isThere)) throw new BrokerUnavailable({ message: outcome.message });
 }
 
-/**
- * Returns undefined for a subject that this project does not write: `00` is not another chunk 0.
- */
+/** Undefined for a subject that this project does not write: `00` is not another chunk 0. */
 function indexOf(chunkSubject: string): number | undefined {
   const token = chunkSubject.slice(chunkSubject.lastIndexOf(".") + 1);
   return /^(?:0|[1-9]\d{0,8})$/.test(token) ? Number(token) : undefined;

@@ -155,10 +155,7 @@ async function whileWaiting<A>(
   }
 }
 
-/**
- * Continues after `first`, which was not acked as stored, until the outcome is known or `signal`
- * fires.
- */
+/** Continues after `first`, which was not acked as stored, until it is known or `signal` fires. */
 async function appendAgain(
   nats: NatsShape,
   blobs: BlobsShape,

@@ -27,13 +27,9 @@ import { subscribe } from "./client/subscribe.ts";
 import { readAddress } from "./readAddress.ts";
 import { untrimmed } from "./untrimmed.ts";
 
-/**
- * A published message is stored milliseconds later, or never. The first retry; the pause doubles.
- */
+/** A published message is stored milliseconds later, or never. First retry; the pause doubles. */
 const RETRY_MS = 10;
-/**
- * Between reads without a trigger, for events that were published while the connection was down.
- */
+/** Between reads without a trigger, for events published while the connection was down. */
 const POLL_MS = 1_000;
 
 export function makeNatsJournalFeed(nats: NatsShape, blobs: BlobsShape): JournalFeedShape {

@@ -100,9 +100,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       return { _tag: "Claimed", lease: { key, value, epoch } };
     });
 
-  /**
-   * Replaces the own lease's message. Returns `Lost` when this process no longer holds the lease.
-   */
+  /** Replaces the own lease's message. `Lost`: this process no longer holds the lease. */
   const rewrite = async (
     lease: Lease,
     value: Uint8Array,

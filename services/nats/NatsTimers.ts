@@ -40,10 +40,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
   };
 }
 
-/**
- * Clamped at 1970, because the server accepts no years before 0. Rounded up, so as never to be
- * early.
- */
+/** Not before 1970, as the server accepts no years before 0. Rounded up, never to be early. */
 const instant = (ms: number): string => new Date(Math.max(0, Math.ceil(ms))).toISOString();
 
 export const layer: Layer.Layer<Timers, never, Nats> = Layer.effect(

@@ -119,10 +119,7 @@ export class RequestBatcher {
     });
   }
 
-  /**
-   * `subject`: the request's reply subject. Returns false when the answer has to be sent
-   * separately.
-   */
+  /** `subject`: the request's reply subject. False: the answer has to be sent separately. */
   answer(subject: string, data: Uint8Array): boolean {
     if (this.peers.size === 0) return false;
     const address = addressOf(subject);
@@ -171,9 +168,7 @@ export class RequestBatcher {
     return undefined;
   }
 
-  /**
-   * The broker reports that a batch reached no subscription. `first`: the id of its first request.
-   */
+  /** The broker reports that a batch reached no subscription. `first`: its first request's id. */
   undelivered(peer: Peer, first: number): void {
     peer.isGone = true;
     this.peers.delete(peer.address);

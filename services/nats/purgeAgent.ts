@@ -64,9 +64,7 @@ export async function purgeAgent(
   return { inputs, timers, events, snapshots, deadLetters, blobs, doneInputsGone };
 }
 
-/**
- * Removes the agent's waiting inputs and timers. Adds the blobs that they stood for to `claimed`.
- */
+/** Removes the agent's waiting inputs and timers. Adds the blobs of these to `claimed`. */
 export async function purgeInputs(
   nats: NatsShape,
   id: AgentId,
@@ -206,10 +204,7 @@ async function* subjectsOf(
   }
 }
 
-/**
- * Rule 2. Messages that are stored meanwhile have higher sequences and stay. Returns the first
- * sequence.
- */
+/** Rule 2. Messages stored meanwhile have higher sequences and stay. Returns the first sequence. */
 async function compactHead(nats: NatsShape, stream: string): Promise<number> {
   const { first_seq: seq } = await stateOf(nats, stream);
   if (seq > 1) await nats.api.call(`STREAM.PURGE.${stream}`, { seq });

@@ -30,14 +30,9 @@ export interface NatsServerOptions {
   readonly binary: string;
   /** Used by this server only. Created when absent. */
   readonly folder: string;
-  /**
-   * Must be free, or the start fails. Default: the folder's own port, chosen at its first start.
-   */
+  /** Must be free, or the start fails. Default: the folder's own, chosen at its first start. */
   readonly port?: number | undefined;
-  /**
-   * Syncs each message to the disk before its ack: safe against power loss, but slower. Default
-   * false.
-   */
+  /** Syncs each message before its ack: safe against power loss, but slower. Default false. */
   readonly syncAlways?: boolean | undefined;
 }
 
@@ -52,9 +47,7 @@ export interface NatsServerShape {
 
 /** The server reads its whole store, perhaps many gigabytes, before it greets clients. */
 const READY_TIMEOUT_MS = 60_000;
-/**
- * Time to flush the stores. After it, acked messages are in the operating system's cache anyway.
- */
+/** Time to flush the stores. After it, acked messages are in the system's cache anyway. */
 const STOP_GRACE_MS = 10_000;
 const RESTART_PAUSE_MIN_MS = 100;
 /** Restarts have no limit: nothing works without the server, and each failure is logged. */

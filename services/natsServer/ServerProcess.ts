@@ -31,16 +31,11 @@ export interface ServerProcess {
   readonly signal: (signal: NodeJS.Signals) => boolean;
   /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when the process has ended. */
   readonly stop: (graceMs: number) => Promise<void>;
-  /**
-   * Resolves once it greets clients. Rejects with `ServerDidNotStart` at its end or after
-   * `timeoutMs`.
-   */
+  /** Resolves once it greets clients. Rejects with `ServerDidNotStart` if it ends, or too late. */
   readonly serves: (timeoutMs: number) => Promise<void>;
 }
 
-/**
- * The server process ended, or did not greet clients in time. `why` contains the end of its log.
- */
+/** The server process ended, or did not greet clients in time. `why` has the end of its log. */
 export class ServerDidNotStart extends Data.TaggedError("ServerDidNotStart")<{
   readonly binary: string;
   readonly why: string;
@@ -58,9 +53,7 @@ const GREETING_TIMEOUT_MS = 1_000;
 /** The reason is nearly always in the last two lines. */
 const LOG_LINES_SHOWN = 3;
 
-/**
- * Starts the process and returns at once: it may not serve yet (`serves`), or have failed already.
- */
+/** Starts the process and returns at once: it may not serve yet (`serves`), or have failed. */
 export function spawnServer(options: ServerProcessOptions): ServerProcess {
   const log = openSync(options.logFile, "a", 0o600);
   const child = spawn(options.binary, ["-c", options.configFile], {

@@ -18,9 +18,7 @@ export interface ServerVersion {
 /** The rule of `isNewEnough`, for messages. */
 export const NEEDED_VERSION_TEXT = "2.12.14 or newer in the 2.12 line, or 2.14.4 or newer";
 
-/**
- * Parses the output of `nats-server --version` (`nats-server: v2.14.5`); undefined for other text.
- */
+/** Parses the output of `nats-server --version` (`nats-server: v2.14.5`), else undefined. */
 export function parseVersion(printed: string): ServerVersion | undefined {
   const match = /nats-server: v?(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?/.exec(printed);
   if (match === null) return undefined;

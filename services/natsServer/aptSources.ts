@@ -76,10 +76,7 @@ export function parseDistribution(osRelease: string): Distribution | undefined {
   return undefined;
 }
 
-/**
- * The entry of the distribution's main archive, rather than its security archive or another
- * vendor's.
- */
+/** The entry of the distribution's main archive, not its security archive or another vendor's. */
 export function mainArchive(
   sources: readonly AptSource[],
   distribution: Distribution,

@@ -35,9 +35,7 @@ const UNPACK_TIMEOUT_MS = 60_000;
  */
 const SUITES = { debian: ["forky", "testing", "sid"], ubuntu: ["devel"] } as const;
 const COMPONENT = { debian: "main", ubuntu: "universe" } as const;
-/**
- * Used for entries that name no keys. Without the file, apt uses the keys that it always trusts.
- */
+/** For entries that name no keys. Without the file, apt uses the keys that it always trusts. */
 const KEYRING = {
   debian: "/usr/share/keyrings/debian-archive-keyring.gpg",
   ubuntu: "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
@@ -109,9 +107,7 @@ function sourceLine(distribution: Distribution, source: AptSource, suite: string
   return `deb [${options.join(" ")}] ${source.uri} ${suite} ${COMPONENT[distribution.kind]}`;
 }
 
-/**
- * Writes a file for `apt-get -c`, read after the machine's own: proxies stay, these settings win.
- */
+/** Writes a file for `apt-get -c`, read after the machine's own: proxies stay, these win. */
 function writeAptConfig(folder: string, line: string): string {
   mkdirSync(join(folder, "state", "lists", "partial"), { recursive: true });
   mkdirSync(join(folder, "cache", "archives", "partial"), { recursive: true });

@@ -29,9 +29,7 @@ interface FoundServer {
 }
 
 export interface FindOptions {
-  /**
-   * Provides `NATS_SERVER`, `PATH` and the variables of the cache folder. Default: this process's.
-   */
+  /** Has `NATS_SERVER`, `PATH` and the cache folder's variables. Default: this process's. */
   readonly env?: NodeJS.ProcessEnv;
   /** Receives a readable line about work that takes more than a second. Default: none. */
   readonly onProgress?: (line: string) => void;

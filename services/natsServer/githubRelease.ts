@@ -40,10 +40,7 @@ const ARCH_NAMES: Readonly<Record<string, string>> = {
   ppc64: "ppc64le",
 };
 
-/**
- * Fetches the release. Failures of the network, the archive or the disk are `failed`, never a
- * rejection.
- */
+/** Fetches the release. Failures of network, archive or disk are `failed`, never a rejection. */
 export async function githubRelease(search: Search): Promise<PlaceAnswer> {
   const os = OS_NAMES[search.platform] ?? search.platform;
   const target = `${os}-${ARCH_NAMES[search.arch] ?? search.arch}`;

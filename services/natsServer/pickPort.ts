@@ -8,9 +8,7 @@
  */
 import { createServer } from "node:net";
 
-/**
- * Below every common ephemeral range (Linux from 32768, others from 49152), above registered ones.
- */
+/** Below every common ephemeral range (from 32768 on Linux, else 49152), above registered ports. */
 const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
 /** After this many taken ports, chosen at random, the machine has none free. */

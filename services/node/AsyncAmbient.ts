@@ -15,10 +15,7 @@ export const asyncAmbient: AmbientShape = {
 
 export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
 
-/**
- * The agent whose code is running, for calls that it makes (`CallClient`). Undefined outside a
- * turn.
- */
+/** The agent whose code runs, for its calls (`CallClient`). Undefined outside a turn. */
 export const callingAgent = (): ActiveAgent | undefined => {
   const owner = storage.getStore()?.owner;
   return owner instanceof ActiveAgent ? owner : undefined;

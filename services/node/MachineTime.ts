@@ -5,10 +5,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 /** Node runs a longer timer at once, so a longer wait is made of several timers. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 const ID_BYTES = 16;
-/**
- * Random bytes are fetched for this many ids at once: fetched singly, they are most of an id's
- * cost.
- */
+/** Random bytes are fetched for this many ids at once: singly, they are most of an id's cost. */
 const IDS_AT_ONCE = 256;
 
 function idMaker(): () => string {

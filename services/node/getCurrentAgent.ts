@@ -16,9 +16,7 @@ export interface CurrentAgent<A = Agent<unknown>> {
   readonly email: AgentEmail | undefined;
   /** Set in the turn of a webhook only. */
   readonly webhook: CurrentWebhook | undefined;
-  /**
-   * Number of this run of a durable input, from 1. Above 1, an earlier run failed or its host died.
-   */
+  /** Number of this run of a durable input, from 1. Above 1, a run failed or its host died. */
   readonly attempt: number;
   /**
    * Aborts when nobody waits for the turn any more: it was given up (`turnSeconds`), its HTTP

@@ -67,9 +67,7 @@ export class NodeSocket implements ServerSocket, Peer {
     this.#checkBuffered();
   }
 
-  /**
-   * The library does not answer pings: it would cut off a peer that does not read (invariant 2).
-   */
+  /** The library answers no pings: it would cut off a peer that does not read (invariant 2). */
   #pinged(data: Buffer): void {
     if (this.#closed) return;
     this.#answered = true;
@@ -100,10 +98,7 @@ export class NodeSocket implements ServerSocket, Peer {
     this.#end(code, reason, true);
   }
 
-  /**
-   * Called at the ping interval. Returns false, and cuts the peer off, if it did not answer the
-   * last one.
-   */
+  /** Called at the ping interval. False: the peer did not answer the last one and is cut off. */
   ping(): boolean {
     if (!this.#answered) this.terminate();
     else if (!this.#closed) this.#ws.ping();

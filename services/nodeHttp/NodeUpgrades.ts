@@ -102,9 +102,7 @@ export class NodeUpgrades {
     void guard.onUpgrade(request, abort.signal).then(apply);
   }
 
-  /**
-   * Sends a plain response on a connection that node:http has detached, and closes the connection.
-   */
+  /** Sends a plain response on a connection that node:http has detached, and closes that. */
   refuse(req: IncomingMessage, request: HttpRequest, socket: Socket, response: HttpResponse): void {
     const res = new ServerResponse(req);
     res.shouldKeepAlive = false;

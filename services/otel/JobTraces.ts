@@ -10,10 +10,7 @@ import type { JournalHead } from "../../schemas/JournalEvent.ts";
 
 /** About 2 MB. */
 const JOBS_MAX = 10_000;
-/**
- * The most agents with a trigger whose event is not appended yet: more than a host has commits in
- * flight.
- */
+/** The most agents with a trigger whose event is not appended: above a host's open commits. */
 const AGENTS_MAX = 1_000;
 
 export class JobTraces {

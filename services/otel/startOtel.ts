@@ -31,10 +31,7 @@ export function asksForTraces(env: Variables): boolean {
 const readVariable = (env: Variables, name: string): string | undefined =>
   env[name] === "" ? undefined : env[name];
 
-/**
- * Undefined: nothing is traced. The service's name is `agents-<role>` if `OTEL_SERVICE_NAME` is not
- * set.
- */
+/** Undefined: nothing is traced. The service is `agents-<role>` without `OTEL_SERVICE_NAME`. */
 export async function startOtel(
   env: Variables,
   role: string,

@@ -124,10 +124,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     for (const listener of this.#listeners) listener();
   }
 
-  /**
-   * A connection was lost, possibly because of its query: the next connection queries again (rule
-   * 3).
-   */
+  /** A connection was lost, maybe for its query: the next connection queries again (rule 3). */
   closed(client: HookClient<AgentT, State>): void {
     if (client !== this.#live || !client.shouldReconnect || this.#renewing) return;
     if (this.#usedQuery !== undefined && this.queryKey !== undefined)

@@ -49,10 +49,7 @@ interface Offered {
   readonly [field: string]: unknown;
 }
 
-/**
- * Options of `useAgent`: those of `AgentClient`, with `host` optional (default: the page's), and
- * more.
- */
+/** Options of `useAgent`: those of `AgentClient`, with `host` optional (the page's), and more. */
 export type UseAgentOptions<State = unknown> = Omit<
   AgentClientOptions<State>,
   "host" | "query" | keyof AgentAddress
@@ -101,9 +98,7 @@ const SOCKET_OPTIONS = [
   "reconnectionDelayGrowFactor",
   "debug",
 ] as const;
-/**
- * Passed to the socket, but a change does not open a new one, since functions can't be compared.
- */
+/** Passed to the socket. A change opens no new one: functions can't be compared. */
 const CARRIED_OPTIONS = ["WebSocket", "debugLogger", "disableNameValidation"] as const;
 
 /** The host when rendering on a server, where nothing connects. */

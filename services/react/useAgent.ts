@@ -9,9 +9,7 @@ import { checkAddress, socketKey, type PathStep, type UseAgentOptions } from "./
 import { AgentSession, querySource } from "./AgentSession.ts";
 import { QueryCache } from "./QueryCache.ts";
 
-/**
- * The client. Its `path` is a chain of agents; `call`, `setState` and `stub` outlive its socket.
- */
+/** The client. Its `path` is a chain of agents; `call`, `setState`, `stub` outlive its socket. */
 export type UseAgentResult<AgentT = unknown, State = StateOf<AgentT>> = Omit<
   AgentClient<AgentT, State>,
   "path"

@@ -29,10 +29,7 @@ export const scheduleSchema = z.object({
   ]),
 });
 
-/**
- * A schedule as the model describes it: the output of `scheduleSchema`, the argument of
- * `scheduleFrom`.
- */
+/** A schedule as the model describes it: output of `scheduleSchema`, argument of `scheduleFrom`. */
 export type ParsedSchedule = z.infer<typeof scheduleSchema>;
 
 /**

@@ -27,10 +27,7 @@ import { defined } from "../../core/collections/defined.ts";
 /** Relays answer in seconds; some delay new senders for half a minute. */
 const CONNECT_TIMEOUT_MS = 20_000;
 const GREETING_TIMEOUT_MS = 30_000; // as above
-/**
- * RFC 5321 lets senders wait minutes for the reply to DATA, but other mails of the host wait
- * behind.
- */
+/** RFC 5321 lets senders wait minutes for the reply to DATA, but other mails wait behind. */
 const SOCKET_TIMEOUT_MS = 60_000;
 /** The agents of a host share the connections. */
 const CONNECTIONS_MAX = 5;
@@ -60,10 +57,7 @@ interface RelayError extends Error {
   readonly recipient?: string | undefined;
 }
 
-/**
- * Throws `TypeError` for an invalid URL. The message does not contain the URL, which holds a
- * password.
- */
+/** Throws `TypeError` for an invalid URL, without naming the URL, which holds a password. */
 function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () => void } {
   checkUrl(url);
   let transport: Promise<Awaited<ReturnType<typeof open>>> | undefined;

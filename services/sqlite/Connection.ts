@@ -69,16 +69,12 @@ export class Connection {
   private readonly db: number;
   private readonly statements = new PreparedStatements();
   private depth = 0;
-  /**
-   * SQLite itself rolled the transaction back (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk).
-   */
+  /** SQLite rolled the transaction back (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk). */
   private rolledBack = false;
   private hasTemporary = false;
   private pragmas: Map<string, string> | undefined;
 
-  /**
-   * `settings` are those of the previous connection. Throws `SqliteError` or the page file's error.
-   */
+  /** `settings`: of the previous connection. Throws `SqliteError` or the page file's error. */
   constructor(
     private readonly engine: Engine,
     private readonly file: PageFile,

@@ -38,9 +38,7 @@ export class ImageStore {
   private readonly onGrown: ((bytes: number) => void) | undefined;
   private readonly pool = new PagePool();
   private readonly writer = new PageDeltaWriter(PAGE_SIZE);
-  /**
-   * Names of agents whose files are in use, grouped by class, which saves a key string per agent.
-   */
+  /** Names of agents whose files are in use, by class: that saves a key string per agent. */
   private readonly inUse = new Map<string, Set<string>>();
 
   /** Pages by the statement that creates them in an empty database. */
@@ -121,9 +119,7 @@ export class ImageStore {
     }
   }
 
-  /**
-   * Creates a page file. `crcs` are the checksums of the pages in a clean cache file, page 1 first.
-   */
+  /** Creates a page file. `crcs`: checksums of a clean cache file's pages, page 1 first. */
   pageFile(id: AgentId, cache: CacheFile | undefined, crcs?: Uint32Array): PageFile {
     const { pool, writer, residentBytesMax } = this;
     const image = new PageImage({
@@ -136,10 +132,7 @@ export class ImageStore {
     return new PageFile(image, pool, writer);
   }
 
-  /**
-   * The pages of an empty database after `ddl`. They are cached, because SQLite takes 100 µs to
-   * create them.
-   */
+  /** The pages of an empty database after `ddl`. Cached: SQLite takes 100 µs to create them. */
   pagesOf(ddl: string): Uint8Array {
     let pages = this.initialPages.get(ddl);
     if (pages === undefined) {

@@ -49,9 +49,7 @@ export class OpenConnections {
     this.open.delete(database);
   }
 
-  /**
-   * Called before each query. May close connections of other databases, never that of `database`.
-   */
+  /** Called before each query. May close other databases' connections, never `database`'s. */
   used(database: OpenDatabase): void {
     database.usedSince = true;
     if (++this.queries >= QUERIES_PER_CHECK) this.makeRoom();

@@ -33,10 +33,7 @@ import { messageOf } from "../../core/errors/thrown.ts";
  * only when they close.
  */
 export const RESIDENT_BYTES_MAX = 256 * 1024;
-/**
- * Share of the resident pages that moves to the file at a time, so that one write has several
- * pages.
- */
+/** Share of the resident pages that moves to the file at once: one write has several pages. */
 const SPILL_SHARE = 0.25;
 /** The most pages of one read or write: 1 MiB. */
 const RUN_PAGES = 256;
@@ -136,10 +133,7 @@ export class PageImage {
     this.spill();
   }
 
-  /**
-   * Replaces the image. Throws `CorruptFrame` if `image` is too large or not a whole number of
-   * pages.
-   */
+  /** Replaces the image. Throws `CorruptFrame` if it is too large or no whole number of pages. */
   replace(image: Uint8Array): void {
     if (image.length % PAGE_SIZE !== 0 || image.length > IMAGE_BYTES_MAX)
       throw new CorruptFrame({ message: `an image of ${image.length} bytes is not a database's` });
@@ -249,10 +243,7 @@ export class PageImage {
     this.writePages(pages.toSorted((a, b) => a - b));
   }
 
-  /**
-   * Writes ascending pages to the file, consecutive ones together. Returns false if the disk
-   * refused.
-   */
+  /** Writes ascending pages to the file, consecutive ones together. False: the disk refused. */
   private writePages(pages: ReadonlyArray<number>): boolean {
     let from = 0;
     while (from < pages.length) {

@@ -30,10 +30,7 @@ export class PageLayer {
     return page > this.kept ? this.pool.zeros : undefined;
   }
 
-  /**
-   * Numbers of the pages in this layer, ascending. Rarely sorted, since SQLite usually writes in
-   * this order.
-   */
+  /** Numbers of this layer's pages, ascending. Rarely sorted: SQLite mostly writes in order. */
   pages(): ReadonlyArray<number> {
     const pages = [...this.slots.keys()];
     const ascend = pages.every((page, n) => n === 0 || pages[n - 1]! < page);
@@ -59,9 +56,7 @@ export class PageLayer {
     this.kept = Math.min(this.kept, count);
   }
 
-  /**
-   * Moves the pages of the layer above into this one. The upper layer must not be used afterwards.
-   */
+  /** Moves the pages of the layer above into this one. That must not be used afterwards. */
   merge(upper: PageLayer): void {
     if (upper.kept < this.count) this.truncate(upper.kept);
     for (const [page, slot] of upper.slots) this.put(page, slot);

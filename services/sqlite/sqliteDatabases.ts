@@ -33,9 +33,7 @@ interface SqliteDatabasesOptions {
   readonly folderBytesMax?: number;
   /** Memory for committed pages of one agent before they move to its file. Default 256 KiB. */
   readonly residentBytesMax?: number;
-  /**
-   * Size of SQLite's heap past which idle connections are closed. Default 1 GiB, of at most 2 GiB.
-   */
+  /** SQLite's heap past which idle connections are closed. Default 1 GiB, of at most 2 GiB. */
   readonly heapBytesMax?: number;
   /**
    * For a process or thread that only reads: the largest size of SQLite's heap, which all its
@@ -53,10 +51,7 @@ const NO_ENGINE = new Proxy({} as Engine, {
   },
 });
 
-/**
- * The adapter as a plain object, and a function that closes it. Rejects only if the engine can't be
- * loaded.
- */
+/** The adapter, and a function that closes it. Rejects only if the engine can't be loaded. */
 export async function openSqliteDatabases({
   folder,
   folderBytesMax,

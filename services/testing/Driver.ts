@@ -16,9 +16,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { setImmediate as loopTurn, setTimeout as machineSleep } from "node:timers/promises";
 
-/**
- * Enough to read a file or to compute something, and not noticeable in a test of a hundred waits.
- */
+/** Enough to read a file or to compute something; hardly noticed in a test of a hundred waits. */
 const GRACE_MS = 10;
 const GRACE_STEP_MS = 1;
 /**

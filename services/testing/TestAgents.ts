@@ -61,9 +61,7 @@ const TAKE_OVER_MS = 5_000;
 /** Statuses with which `Response` refuses a body. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
-/**
- * Starts an installation. Rejects for invalid classes or routes, with the command line's message.
- */
+/** Starts an installation. Rejects for invalid classes or routes, as the command line does. */
 export async function testAgents(options: TestAgentsOptions): Promise<TestAgents> {
   const { module, url, outgoing: handler, ...given } = readTestOptions(options);
   const logs: LogLine[] = [];
@@ -98,10 +96,7 @@ interface TestAgentsParts {
 export class TestAgents {
   /** The lines that the gateway and the host logged. */
   readonly logs: ReadonlyArray<LogLine>;
-  /**
-   * The gateway's environment, as `fetch` handlers receive it: settings, and a binding for each
-   * class.
-   */
+  /** The gateway's environment, as `fetch` handlers receive it: settings, a binding a class. */
   readonly env: Readonly<Record<string, unknown>>;
   /** `sign` of `agents/webhooks`, at the test's time and with ids from its seed. */
   readonly sign: typeof sign;
@@ -141,10 +136,7 @@ export class TestAgents {
     return this.driver.advance(durationMs(duration, "advance: the duration"));
   }
 
-  /**
-   * Resolves when all open work is done: messages, webhooks and queue items, with all their
-   * retries.
-   */
+  /** Resolves when all open work is done: messages, webhooks, queue items, with their retries. */
   settled(): Promise<void> {
     return this.driver.settled();
   }

@@ -92,10 +92,7 @@ export class TestClient<State = unknown> {
     this.open().toServer(sent);
   }
 
-  /**
-   * As a client's `setState`. Resolves when the agent has accepted the state; rejects if it
-   * refused.
-   */
+  /** As a client's `setState`. Resolves when the agent has accepted the state, else rejects. */
   async setState(state: State): Promise<void> {
     const before = this.ofType("cf_agent_state_error").length;
     this.send({ type: "cf_agent_state", state });

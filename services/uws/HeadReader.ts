@@ -66,10 +66,7 @@ export class HeadReader {
     if (NON_ASCII.test(value)) this.#nonAscii.add(name);
   };
 
-  /**
-   * Restores values that the library decoded as UTF-8: one character for each byte, as in
-   * `Headers`.
-   */
+  /** Restores values that were decoded as UTF-8: a character for each byte, as in `Headers`. */
   #restoreBytes(req: UwsRequest): void {
     for (const name of this.#nonAscii) {
       const [first = "", ...rest] = this.#headers[name] ?? [];

@@ -120,9 +120,7 @@ export class UwsSocket implements ServerSocket, Peer {
     this.#checkBuffered();
   }
 
-  /**
-   * The library's close event: the peer closed or vanished. Our own `end` has been reported before.
-   */
+  /** The library's close event: the peer closed or vanished. Our own `end` was reported before. */
   closed(code: number, message: ArrayBuffer): void {
     this.#limits.unsent.forget(this);
     if (this.#ws === undefined) return;

@@ -38,9 +38,7 @@ export interface AgentsPlugin {
 }
 
 const FILE = /\.[cm]?([jt]sx?)$/;
-/**
- * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
- */
+/** A decorator, or something like one in a comment: that costs a moment, nothing else. */
 const DECORATOR = /(?:^|[\s;{}(),/])@[\w$(]/;
 
 /** Files in `node_modules` and files without decorators are left alone. */

@@ -23,9 +23,7 @@ export interface HmacScheme {
   readonly algorithm?: "sha256" | "sha1" | "sha512";
   /** The signature's header. Default `X-Hub-Signature-256`. */
   readonly header?: string;
-  /**
-   * Text before the signature; "" for none. Default: the algorithm's name and `=`, like `sha256=`.
-   */
+  /** Text before the signature; "" for none. Default: the algorithm and `=`, like `sha256=`. */
   readonly prefix?: string;
   /** Separates the signatures of a header that lists several, like `,` or a space. Default: one. */
   readonly separator?: string;
@@ -50,9 +48,7 @@ export interface HmacScheme {
   readonly id?: DetailSource;
   /** The event's type. Default: the header `X-Event-Type`. */
   readonly event?: DetailSource;
-  /**
-   * `plain`: the key is the secret's UTF-8. `whsec`: the base64 after `whsec_`. Default `plain`.
-   */
+  /** `plain` (default): the key is the secret's UTF-8. `whsec`: the base64 after `whsec_`. */
   readonly secretFormat?: "plain" | "whsec";
 }
 
@@ -66,10 +62,7 @@ export interface UnsignedOptions {
    * signatures can be verified, like `github`. Default `unsigned`.
    */
   readonly provider?: string;
-  /**
-   * The event's id, for deduplication. Default: none, so that an event that is delivered again runs
-   * again.
-   */
+  /** The event's id, for deduplication. Default: none, and a repeated event runs again. */
   readonly id?: DetailSource;
   /** The event's type. Default: the header `X-Event-Type`. */
   readonly event?: DetailSource;

@@ -6,15 +6,10 @@
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
 import { slugOf } from "../../core/webhook/sluggedEntity.ts";
 
-/**
- * Makes the agent's name from the value that was found. Pure. An empty result counts as missing.
- */
+/** Makes the agent's name from the value found. Pure. An empty result counts as missing. */
 export type Transform = (value: string) => string;
 
-/**
- * A transform itself, or the maker of one that lets entities share an agent: `slug({ merge: true
- * })`.
- */
+/** A transform, or the maker of one that lets entities share an agent: `slug({ merge: true })`. */
 export interface Slug {
   (value: string): string;
   (options: { readonly merge: true }): Transform;

@@ -89,10 +89,7 @@ export interface ProcessSettings {
   readonly port: number;
   /** The gateway shares the port with others. */
   readonly portShared?: boolean;
-  /**
-   * The gateway's URL as callers see it where a proxy is in front of it, e.g.
-   * `https://hooks.example.com`.
-   */
+  /** The gateway's URL for callers, if a proxy is in front: `https://hooks.example.com`. */
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
   readonly requireDurable: boolean;
@@ -128,15 +125,9 @@ export interface ProcessSettings {
    * `NO_ARCHIVE`.
    */
   readonly archive?: string;
-  /**
-   * For a host: seconds that a turn may take where its class does not say; 0: no limit. Default
-   * 900.
-   */
+  /** For a host: seconds that a turn may take unless its class says; 0: no limit. Default 900. */
   readonly turnSeconds?: number | undefined;
-  /**
-   * For `retention` and `dev`: the history that classes without an option of their own keep.
-   * Default: all.
-   */
+  /** For `retention` and `dev`: the history kept of classes without the option. Default: all. */
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;

@@ -56,10 +56,7 @@ export interface ReadPorts {
   readonly quarantines: QuarantinesShape;
   readonly shards: number;
   readonly namespace: string;
-  /**
-   * Everything of one kind that the installation stores, for all agents. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** All of one kind that the installation stores. Rejects with `BrokerUnavailable`. */
   readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
   /** The journals' streams, in stored order. */
   readonly changes: Pick<ChangeSources, "streams" | "between" | "groupOf">;
@@ -72,15 +69,9 @@ export interface ReadPorts {
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
   /** Absent without an archive. */
   readonly archive?: ArchiveShape;
-  /**
-   * Servers that hold copies and are unreachable or behind. Data removed now may stay in their
-   * files.
-   */
+  /** Servers that have copies and are away or behind: data removed now may stay in their files. */
   readonly awayCopies: () => Promise<ReadonlyArray<string>>;
-  /**
-   * Has every host remove its local files of an agent. Resolves to those of `hosts` that did so in
-   * time.
-   */
+  /** Has all hosts remove their files of an agent. Resolves to those of `hosts` that did. */
   readonly tellErased: (
     id: AgentId,
     hosts: ReadonlyArray<string>,

@@ -36,10 +36,7 @@ export function mailLayers({ role, mail, env, sealed, log }: ProcessSettings) {
   return Layer.merge(listenerLayer, transport);
 }
 
-/**
- * The mail bindings of a module's code, as `bindEnv` takes them: storing mail for agents, and
- * sending.
- */
+/** The mail bindings of a module's code, for `bindEnv`: storing mail for agents, and sending. */
 export const mailOfEnv = Effect.gen(function* () {
   const time = yield* Time;
   const transport = yield* MailTransport;

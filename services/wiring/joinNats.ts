@@ -49,9 +49,7 @@ export function provisionOptions({
 interface PreflightOptions {
   /** `--require-durable`. */
   readonly required: boolean;
-  /**
-   * The server is our own child process on a developer's machine, where durability is not expected.
-   */
+  /** The server is our own child on a developer's machine, where durability is not expected. */
   readonly own: boolean;
   readonly log: LogShape;
   readonly time: Pick<TimeShape, "after">;

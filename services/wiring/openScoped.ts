@@ -12,9 +12,7 @@ interface Opened<A> {
   readonly close: () => Promise<void>;
 }
 
-/**
- * Rejects as the effect fails, and when `signal` aborts it; what it had acquired is then released.
- */
+/** Rejects as the effect fails, and when `signal` aborts it; what it acquired is released. */
 export async function openScoped<A, E>(
   effect: Effect.Effect<A, E, Scope.Scope>,
   signal?: AbortSignal,

@@ -14,10 +14,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 
 /** Rule 1: a lease is renewed each third of its life, so it lives for two more. */
 const LEASE_PARTS = 3;
-/**
- * Rule 2. The broker lists leases within milliseconds; a refused request is repeated after two
- * seconds.
- */
+/** Rule 2. The broker lists leases in milliseconds; a refusal is retried after two seconds. */
 const LISTED_MS_MAX = 1_500;
 
 interface WatchedCalls extends Pick<CallClient, "call"> {

@@ -55,9 +55,7 @@ const SETTLED_MS = 250;
 /** Larger than any header block of this release, with room for the headers of later ones. */
 export const HEADER_BYTES_MAX = 1_024;
 
-/**
- * The header that makes the stream refuse a message unless its subject's last sequence is `seq`.
- */
+/** The header by which the stream refuses a message unless its subject's last sequence is `seq`. */
 export const expectLast = (seq: number): readonly [string, string] => [
   "Nats-Expected-Last-Subject-Sequence",
   String(seq),
@@ -97,9 +95,7 @@ export class AckPublisher {
     return this.replies.fits(data.length + HEADER_BYTES_MAX);
   }
 
-  /**
-   * Sends a message of an atomic batch, which fits. The last message of the batch is acked for all.
-   */
+  /** Sends a message of an atomic batch, which fits. The last of the batch is acked for all. */
   send(subject: string, data: Uint8Array, block: HeaderBlock): void {
     this.replies.sendOnly(subject, data, block);
   }
@@ -118,9 +114,7 @@ export class AckPublisher {
     });
   }
 
-  /**
-   * Called with the first message, so that a process that only reads needs no permission for it.
-   */
+  /** Called at the first message: a process that only reads needs no permission for it. */
   private watchElections(): void {
     const { client, log } = this.connection;
     if (client.isClosed()) return;

@@ -26,9 +26,7 @@ import {
 } from "./AckPublisher.ts";
 import { headers } from "./ReplyInbox.ts";
 
-/**
- * For one stream. A batch takes the server about as long as eight fsyncs; fewer singles are faster.
- */
+/** For one stream. A batch costs the server about eight fsyncs: fewer singles are faster. */
 const BATCH_MIN = 8;
 /** The server's default limit of messages in a batch. */
 const BATCH_MAX = 1_000;
@@ -58,9 +56,7 @@ export interface StreamPublisher {
   readonly publishAfter: AckPublisher["publishAfter"];
 }
 
-/**
- * Whether a process uses group commit. Set once the server's sync setting is known (`durability`).
- */
+/** Whether a process commits in groups. Set once the server's sync setting is known. */
 export interface GroupCommit {
   on: boolean;
 }

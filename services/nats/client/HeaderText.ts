@@ -52,10 +52,7 @@ export class HeaderText {
     return Number.parseInt(text.slice(STATUS_AT, STATUS_AT + STATUS_DIGITS), 10) || 0;
   }
 
-  /**
-   * The trimmed value of the first line with this name; undefined when there is none, or it is
-   * empty.
-   */
+  /** The trimmed value of the first line with this name; undefined for none or an empty one. */
   get(name: string): string | undefined {
     const { text } = this;
     const line = `${LINE_END}${name}:`;

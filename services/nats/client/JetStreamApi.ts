@@ -133,9 +133,7 @@ const unserved = (subject: string): string =>
     ? ": is JetStream enabled there? (nats-server -js, or jetstream {} in its configuration)"
     : "");
 
-/**
- * Converts an adapter's error to the port's. Refusals that no caller handles mean "retry later".
- */
+/** Converts an adapter's error to the port's. Unhandled refusals mean "retry later". */
 export const unavailable = (error: unknown): BrokerUnavailable =>
   error instanceof BrokerUnavailable ? error : new BrokerUnavailable({ message: messageOf(error) });
 

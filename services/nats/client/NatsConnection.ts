@@ -48,10 +48,7 @@ interface NatsConnectionOptions extends NatsLogin {
   readonly servers: string | readonly string[];
   /** Appears in the server's monitoring. Default `agents`. */
   readonly name?: string;
-  /**
-   * Start of the subjects of the broker's replies, so that each user can have its own. Default
-   * `_INBOX`.
-   */
+  /** Start of the broker's reply subjects, so that each user can have its own. Default `_INBOX`. */
   readonly inboxPrefix?: string;
   /**
    * As `inboxPrefix`, for the replies of other processes, which may publish only there. Default
@@ -79,14 +76,10 @@ export interface NatsConnectionShape {
   readonly onChange: (f: (connected: boolean) => void) => () => void;
   /** Calls `f` with a subject that the login may not publish or subscribe to, when it is tried. */
   readonly onDenied: (f: (subject: string) => void) => void;
-  /**
-   * Resolves when connected, when `signal` fires, or after `timeoutMs`. Check `connected()` then.
-   */
+  /** Resolves when connected, `signal` fires, or `timeoutMs` have passed: check `connected()`. */
   readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
   readonly log: Log;
-  /**
-   * Calls `f` while the connection is still open, and waits up to a second for it before closing.
-   */
+  /** Calls `f` while the connection is open, and waits up to a second for it before closing. */
   readonly beforeClose: (f: () => Promise<void>) => void;
   /** Closes for good; `connected` is false from then on. Does not wait for a sick broker. */
   readonly close: () => Promise<void>;
@@ -180,9 +173,7 @@ export async function openConnection(
   };
 }
 
-/**
- * The client's own ids count up from a random one, so anyone who knows one can compute the next.
- */
+/** The client's own ids count up from a random one: who knows one can compute the next. */
 const unguessable = (prefix = "_INBOX"): string =>
   `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 

@@ -69,9 +69,7 @@ interface Pending {
   deadline: number;
 }
 
-/**
- * The greatest delay with which timeouts and aborts are noticed; no caller needs more precision.
- */
+/** The longest delay with which timeouts and aborts are noticed. No caller needs less. */
 const SWEEP_MS = 25;
 const EMPTY = new Uint8Array(0);
 /** Takes the place of the id in the subject of a batch. It is not a number. */
@@ -84,16 +82,11 @@ export function headers(...lines: ReadonlyArray<readonly [string, string]>): Hea
   return Buffer.from(text + "\r\n", "latin1");
 }
 
-/**
- * Wraps an encoded block for the client, which calls no other method of `MsgHdrs` than `encode`.
- */
+/** Wraps an encoded block for the client, which calls no method of `MsgHdrs` but `encode`. */
 const clientHeaders = (block: HeaderBlock): MsgHdrs =>
   ({ encode: () => block }) as unknown as MsgHdrs;
 
-/**
- * A view of a message's data as a plain array. The client returns Node buffers, whose `slice` does
- * not copy.
- */
+/** A view of a message's data as a plain array: `slice` of Node's buffers does not copy. */
 export const plain = (data: Uint8Array): Uint8Array =>
   new Uint8Array(data.buffer, data.byteOffset, data.length);
 
@@ -173,9 +166,7 @@ export class ReplyInbox {
     return entry?.signal === undefined ? entry && {} : { signal: entry.signal };
   }
 
-  /**
-   * Ends the request, whose reply arrived in a batch. Returns undefined when it has ended already.
-   */
+  /** Ends the request, whose reply came in a batch. Undefined when it has ended already. */
   take(id: number): Waiter | undefined {
     return this.pending.take(id)?.waiter;
   }

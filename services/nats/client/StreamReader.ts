@@ -49,10 +49,7 @@ export class StreamReader {
     this.leaderOnly = leaderOnly;
   }
 
-  /**
-   * Returns undefined when there is no such message. Rejects with `BrokerUnavailable` or
-   * `ApiRefusal`.
-   */
+  /** Undefined: there is no such message. Rejects with `BrokerUnavailable` or `ApiRefusal`. */
   async byLeader(stream: string, query: MessageQuery): Promise<StoredMessage | undefined> {
     try {
       const { message } = await this.api.call<{ message: LeaderMessage }>(

@@ -23,10 +23,7 @@ import {
 
 /** Large, because the server idles from the end of a batch until it receives the next request. */
 const BATCH_MESSAGES = 10_000;
-/**
- * Two batches are a small part of a host's memory, and of the 64 MiB that a server keeps per
- * connection.
- */
+/** Two batches are little of a host's memory, and of a server's 64 MiB per connection. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** The longest wait from one message of a batch to the next. */
 const BATCH_STALL_MS = 5_000;
@@ -185,9 +182,7 @@ export class StreamReading {
   }
 }
 
-/**
- * A reply to a direct get. Its subject and time are parsed on demand, because replay needs neither.
- */
+/** A reply to a direct get. Subject and time are parsed on demand: replay needs neither. */
 export class DirectMessage implements StoredMessage {
   readonly seq: Sequence;
   readonly data: Uint8Array;

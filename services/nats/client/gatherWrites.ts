@@ -33,9 +33,7 @@ export interface Writes {
   readonly before: (f: () => void) => () => void;
 }
 
-/**
- * Changes the client. Returns undefined for one with different internals, which stays unchanged.
- */
+/** Changes the client. Undefined for one with different internals, which stays unchanged. */
 export function gatherWrites(client: Client): Writes | undefined {
   const { protocol } = client as unknown as { readonly protocol?: Partial<Protocol> };
   if (protocol === undefined || !isProtocol(protocol)) return undefined;
@@ -67,9 +65,7 @@ export function gatherWrites(client: Client): Writes | undefined {
   };
 }
 
-/**
- * `Writes` for a client without gathered writes: `f` runs after each pass that requests a write.
- */
+/** `Writes` of a client without gathered writes: `f` runs after each pass that asks for a write. */
 export const eachPass: Writes = {
   before: (f) => {
     let waiting = false;

@@ -11,9 +11,7 @@ export const LeaseHeader = {
   mark: "Agents-Mark",
   /** On a renewal: the sequence of its claim. A claim has none; its own sequence is the epoch. */
   epoch: "Agents-Epoch",
-  /**
-   * As in any key-value bucket: `DEL` and `PURGE` are tombstones. A release is one; see `RELEASED`.
-   */
+  /** As in any key-value bucket: `DEL` and `PURGE` are tombstones. For a release see `RELEASED`. */
   operation: "KV-Operation",
   /** The server's own tombstone, e.g. when the age limit removed the lease. */
   marker: "Nats-Marker-Reason",

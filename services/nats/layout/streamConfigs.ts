@@ -28,10 +28,7 @@ export const SHARDS_KEY = "agents.shards";
 export const STREAM_GROUPS_KEY = "agents.stream-groups";
 /** The version of the stored formats (`schemas/StoredFormats`). Absent: 1. */
 export const FORMATS_KEY = "agents.formats";
-/**
- * Watchers receive expiry markers at once, and one that was cut off lists again: a minute is
- * plenty.
- */
+/** Watchers get expiry markers at once, and list again after a cut: a minute is plenty. */
 const MARKER_TTL_MS = 60_000;
 
 /**

@@ -34,9 +34,7 @@ export interface OpenOptions {
    * opening fails with `NotProvisioned`.
    */
   readonly provision?: ProvisionOptions;
-  /**
-   * For a user of the broker without permission for direct gets (`StreamReader`). Default false.
-   */
+  /** For a user of the broker who may not use direct gets (`StreamReader`). Default false. */
   readonly leaderOnly?: boolean;
 }
 

@@ -37,9 +37,7 @@ export const LEASE_TTL_MS_DEFAULT = 5_000;
 export interface ProvisionOptions {
   /** Fixed by the first provisioning. Undefined: the existing number, or 64. */
   readonly shards?: number | undefined;
-  /**
-   * A divisor of the shards. Fixed by the first provisioning. Undefined: the existing number, or 1.
-   */
+  /** Divides the shards. Fixed by the first provisioning. Undefined: the present number, or 1. */
   readonly streamGroups?: number | undefined;
   /** Replicas of each stream. Undefined: the existing number, or 1. */
   readonly replicas?: number | undefined;
@@ -69,9 +67,7 @@ export class ShardCountMismatch extends Data.TaggedError("ShardCountMismatch")<{
   readonly message: string;
 }> {}
 
-/**
- * The number of stream groups does not divide the shards, or the installation has another number.
- */
+/** The stream groups do not divide the shards, or the installation has another number. */
 export class StreamGroupsRefused extends Data.TaggedError("StreamGroupsRefused")<{
   readonly requested: number;
   readonly message: string;
@@ -89,10 +85,7 @@ export class NotProvisioned extends Data.TaggedError("NotProvisioned")<{
   readonly message: string;
 }> {}
 
-/**
- * The broker refuses a stream or its settings, or the login may not read it; `message` contains the
- * reason.
- */
+/** The broker refuses a stream or its settings, or the login can't read it: `message` says why. */
 export class ProvisioningRefused extends Data.TaggedError("ProvisioningRefused")<{
   readonly stream: string;
   readonly code: number;
@@ -199,10 +192,7 @@ async function checkMovable(
     );
 }
 
-/**
- * From now on releases that know a smaller version refuse to start here. Rejects with
- * `BrokerUnavailable`.
- */
+/** Releases that know a smaller version refuse to start here. Rejects with `BrokerUnavailable`. */
 export async function raiseFormats(
   api: JetStreamApi,
   subjects: Subjects,
@@ -227,9 +217,7 @@ function checkFormats(config: StreamInfo["config"], namespace: string): void {
 const formatsOf = ({ metadata }: StreamInfo["config"]): number =>
   Number(metadata?.[FORMATS_KEY] ?? 1);
 
-/**
- * Rejects with `NotProvisioned`, `NewerInstallation`, `ProvisioningRefused` or `BrokerUnavailable`.
- */
+/** Fails with `NotProvisioned`, `NewerInstallation`, `ProvisioningRefused`, `BrokerUnavailable`. */
 export async function readInstallation(
   api: JetStreamApi,
   subjects: Subjects,

@@ -8,9 +8,7 @@ import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
 import type { StreamConfig } from "../layout/streamConfigs.ts";
 
-/**
- * A stream of many gigabytes is copied over the network. A second run continues after a timeout.
- */
+/** A stream of many gigabytes is copied over the network. A second run continues the first. */
 const SETTLE_TIMEOUT_MS = 10 * 60_000;
 const LOOK_MS = 100;
 
@@ -22,9 +20,7 @@ interface ClusterInfo {
   };
 }
 
-/**
- * Applies `changes` to the configuration `found`. Rejects with `ApiRefusal` or `BrokerUnavailable`.
- */
+/** Applies `changes` to `found`. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
 export async function updateStream(
   api: JetStreamApi,
   found: StreamConfig,

@@ -52,9 +52,7 @@ export class PaypalCertificates implements KeySource {
     private readonly fetchCertificate: FetchCertificate,
   ) {}
 
-  /**
-   * Fetches the certificate that the request names. Undefined: nothing to wait for. Never rejects.
-   */
+  /** Fetches the certificate that the request names. Undefined: no wait. Never rejects. */
   readonly prepare = (request: WebhookRequest): Promise<void> | undefined => {
     const url = this.urlIn(request);
     if (url === undefined || request.method !== "POST") return undefined;

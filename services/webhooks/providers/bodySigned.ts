@@ -190,10 +190,7 @@ export const notion = provider<VerifierOptions>({
   eventFields: ["type"],
 });
 
-/**
- * Vercel. The event's id is in the signed body. Deadline 5 s.
- * https://vercel.com/docs/webhooks/webhooks-api
- */
+/** Vercel. The event's id is signed. Deadline 5 s. https://vercel.com/docs/webhooks/webhooks-api */
 export const vercel = provider<VerifierOptions>({
   ...bodyOnly,
   provider: "vercel",

@@ -61,9 +61,7 @@ export const intercomHandshake = (request: WebhookRequest): PlainAnswer | undefi
 /** Meta documents a number. Letters are accepted too; markup and line ends are not. */
 const CHALLENGE = /^[\w.-]{1,256}$/;
 
-/**
- * Meta's subscription: a GET with the app's own token, answered with the challenge that it carries.
- */
+/** Meta's subscription: a GET with the app's own token, answered with its challenge. */
 export function metaGreeting(
   provider: string,
   verifyToken: Secret | ReadonlyArray<Secret>,

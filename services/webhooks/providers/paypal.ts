@@ -16,9 +16,7 @@ import { provider } from "./Provider.ts";
 
 /** Options of `paypal`. */
 export interface PaypalOptions extends Omit<TimestampedOptions, "secret"> {
-  /**
-   * The webhook's id in PayPal's dashboard: the name of an environment variable, or `{ value }`.
-   */
+  /** The webhook's id in PayPal's dashboard: an environment variable's name, or `{ value }`. */
   readonly webhookId: Secret;
   /**
    * PayPal's certificate in PEM: the name of a variable, `{ value }`, or a list of these. With it

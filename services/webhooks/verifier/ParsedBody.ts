@@ -19,9 +19,7 @@ export type ParsedBody =
   /** Neither JSON nor a form in UTF-8. */
   | { readonly _tag: "Unreadable" };
 
-/**
- * The last request's (rule 1). A `WeakMap` costs the garbage collector more than the parsing does.
- */
+/** The last request's (rule 1). A `WeakMap` costs the collector more than the parsing does. */
 let last: { readonly request: WebhookRequest; readonly parsed: ParsedBody } | undefined;
 
 /** Fatal: a body that is not UTF-8 would otherwise name agents with U+FFFD in their names. */

@@ -60,9 +60,7 @@ export class PublicUrl {
       : "a proxy received it at another URL: set --public-url, or the verifier's url";
   }
 
-  /**
-   * The URL that the provider signed for this request; `Misconfigured` when the variable has none.
-   */
+  /** The URL that the provider signed for this request; `Misconfigured` if there is none. */
   of(request: Pick<WebhookRequest, "url" | "env">): string | Misconfigured {
     const { setting, provider } = this;
     if (setting === undefined) return request.url;

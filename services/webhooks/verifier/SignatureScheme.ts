@@ -9,9 +9,7 @@ import type { SecretFormat } from "./keyOf.ts";
 import type { Algorithm, PublicKeyAlgorithm, SignatureEncoding } from "./Signatures.ts";
 import type { TimestampUnit } from "./timestamp.ts";
 
-/**
- * For providers that wait longer than ten seconds or don't document it: sockets are held no longer.
- */
+/** For providers that wait longer than ten seconds or don't say: sockets are held no longer. */
 export const DEADLINE_MS_DEFAULT = 5000;
 /** Five minutes: the value of the vendors' own libraries and of the Standard Webhooks document. */
 export const TOLERANCE_SECONDS_DEFAULT = 300;
@@ -96,10 +94,7 @@ export interface SignatureScheme extends DetailFields {
     readonly toleranceSeconds?: number;
   };
   readonly secretFormat: SecretFormat;
-  /**
-   * Headers that carry the secret itself instead of a signature, in lower case. They are not
-   * stored.
-   */
+  /** Headers that carry the secret instead of a signature, in lower case. They are not stored. */
   readonly secretHeaders?: ReadonlyArray<string>;
   /**
    * A second delivery under one id of the header is refused. For providers that sign the id and
@@ -112,9 +107,6 @@ export interface SignatureScheme extends DetailFields {
   readonly bodyHashParameter?: string;
   /** The body is a list of events, or contains one in `member`. */
   readonly batch?: DetailFields & { readonly member?: string };
-  /**
-   * Answers a request that is the provider's handshake; called once `key` has verified its
-   * signature.
-   */
+  /** Answers the provider's handshake, once `key` has verified the request's signature. */
   readonly handshake?: (request: WebhookRequest, key: KeyObject) => PlainAnswer | undefined;
 }

@@ -24,9 +24,7 @@ export type PublicKeyAlgorithm = "ed25519" | "ecdsa-sha256" | "rsa-sha256";
 export type Algorithm =
   "hmac-sha256" | "hmac-sha1" | "hmac-sha512" | "secret-sha256" | "token" | PublicKeyAlgorithm;
 
-/**
- * Lower-case hex, or base64 with padding. Digests are compared as text, so each has one spelling.
- */
+/** Lower-case hex, or padded base64. Digests are compared as text: each has one spelling. */
 export type SignatureEncoding = "hex" | "base64";
 
 interface Signing {

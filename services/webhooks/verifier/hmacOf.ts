@@ -15,9 +15,7 @@ const BLOCK_BYTES: Readonly<Record<HmacHash, number>> = { sha1: 64, sha256: 64, 
 /** RFC 2104's `ipad` and `opad`. */
 const INNER = 0x36;
 const OUTER = 0x5c;
-/**
- * Holds most webhooks and a block. For a longer one, hashing costs far more than the native object.
- */
+/** Holds most webhooks and a block. For more, hashing costs far more than the native object. */
 const SCRATCH_BYTES = 32 * 1024;
 
 interface PaddedKey {

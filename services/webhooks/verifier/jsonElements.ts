@@ -62,10 +62,7 @@ function memberAt(json: Uint8Array, name: string): number | undefined {
   return found;
 }
 
-/**
- * Offset after the value that begins here. Brackets nest properly in valid JSON, so counting
- * suffices.
- */
+/** Offset after the value that begins here. In valid JSON brackets nest: counting suffices. */
 function valueEnd(json: Uint8Array, start: number): number {
   let depth = 0;
   for (let at = start; at < json.length; at++) {

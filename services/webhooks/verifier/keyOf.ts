@@ -21,9 +21,7 @@ import {
  */
 export type SecretFormat = "plain" | "whsec" | "ed25519-hex" | "spki" | "certificate";
 
-/**
- * Whether a value in this format is the provider's public key, which `agents dev` can't generate.
- */
+/** Whether it is the provider's public key, which `agents dev` can't generate. */
 export const isPublic = (format: SecretFormat): boolean => format !== "plain" && format !== "whsec";
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

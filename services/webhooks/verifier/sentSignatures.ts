@@ -4,9 +4,7 @@
  */
 import type { SignatureScheme } from "./SignatureScheme.ts";
 
-/**
- * Providers send one signature per live secret. More would cost one comparison each for nothing.
- */
+/** Providers send one signature per live secret. More would be a comparison each for nothing. */
 const SIGNATURES_MAX = 16;
 /** Verifying with a public key costs as much as fifty digests. */
 const ASYMMETRIC_MAX = 4;
@@ -49,8 +47,6 @@ function itemsOf({ separator, spaced }: SignatureScheme, header: string): Readon
   return spaced === true ? items.map((item, i) => (i === 0 ? item : item.trimStart())) : items;
 }
 
-/**
- * Whether an item contains the ", " of two headers that a proxy joined. No provider's list has it.
- */
+/** Whether an item has the ", " of two headers that a proxy joined. No provider's list has it. */
 const isJoint = (item: string): boolean =>
   item === "" || item !== item.trim() || item.endsWith(",");

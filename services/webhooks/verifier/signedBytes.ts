@@ -26,9 +26,7 @@ type TemplatePart = { readonly _tag: "Text"; readonly text: string } | Placehold
 
 const PLACEHOLDER = /^\{(body|timestamp|id|url|method|form|crc32|webhook)\}$/;
 
-/**
- * Throws `InvalidWebhook` for an unknown placeholder; the message lists those that users can use.
- */
+/** Throws `InvalidWebhook` for an unknown placeholder; its message lists those for users. */
 export function parseTemplate(template: string): ReadonlyArray<TemplatePart> {
   return template
     .split(/(\{[^{}]*\})/)

@@ -19,9 +19,7 @@ import type { DetailFields, SignatureHeaders, SignatureScheme } from "./Signatur
 export type DetailHeaders = Pick<SignatureHeaders, "id" | "event">;
 type VerifiedRow = DetailFields & Pick<SignatureScheme, "batch" | "replayById">;
 
-/**
- * Ids become parts of keys and headers: a longer one, or one that is not plain ASCII, is hashed.
- */
+/** Ids become parts of keys and headers: a longer one, or one not plain ASCII, is hashed. */
 const PLAIN_ID = /^[\x21-\x7e]{1,256}$/;
 const PLAIN_EVENT_TYPE = /^[\x20-\x7e]{1,256}$/;
 /** Deliveries are few. A value with more digits is not a count. */

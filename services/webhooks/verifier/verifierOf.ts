@@ -46,10 +46,7 @@ export interface VerifierOptions {
 
 /** Options of verifiers for providers that sign a time. */
 export interface TimestampedOptions extends VerifierOptions {
-  /**
-   * Seconds that the signed time may be from now, either way: 1 to 604,800. Default: the
-   * provider's.
-   */
+  /** Seconds that the signed time may be off, either way: 1 to 604,800. Default: the provider's. */
   readonly toleranceSeconds?: number;
 }
 
