@@ -1,7 +1,4 @@
-/**
- * Observability events (`protocol.md` §10): which ones, with which fields, in which order, on which
- * channel.
- */
+/** Observability events (`protocol.md` §10): which ones, their fields, order and channel. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   Agent,

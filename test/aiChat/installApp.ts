@@ -1,7 +1,4 @@
-/**
- * The folder of the app: `server.mjs`, with the reference's own packages from npm, in the releases
- * named here.
- */
+/** The app's folder: `server.mjs` and the reference's packages from npm, in these releases. */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

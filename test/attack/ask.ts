@@ -1,6 +1,4 @@
-/**
- * Sends raw bytes as one request, over a new socket, for requests that no HTTP client would send.
- */
+/** Sends raw bytes as one request over a new socket: requests that no HTTP client would send. */
 import { connect } from "node:net";
 
 export interface Answer {

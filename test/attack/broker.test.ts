@@ -24,10 +24,7 @@ const SHARDS = 4;
 const INPUT = "agents.inbox.99.Ledger.victim";
 const VICTIM_BODY = "inbox/Ledger/victim/1";
 const BYTES = 300_000;
-/**
- * Longer than the server takes to answer, shorter than a test: a refused request is not answered at
- * all.
- */
+/** Longer than the server takes, shorter than a test: a refused request has no answer at all. */
 const ANSWER_MS = 300;
 /** Longer than the test: nobody renews. */
 const LEASE_TTL_MS = 120_000;

@@ -1,7 +1,4 @@
-/**
- * An agent that ends the process that it runs in when it is asked to, over HTTP, by a message and
- * by RPC.
- */
+/** An agent that ends its process when asked to: over HTTP, by a message and by RPC. */
 import { Agent, callable, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
 
 interface Env {

@@ -38,10 +38,7 @@ afterAll(() => {
   for (const server of servers) server.close();
 });
 
-/**
- * What the client learns about each port, from its error and from the frame about the agent's
- * servers.
- */
+/** What the client learns about each port: its error, and the frame about the agent's servers. */
 async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
   const { url } = await systems.start({ agents: { ToolAgent } }, { mcpAllowLoopback });
   const told: string[] = [];

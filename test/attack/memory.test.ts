@@ -38,10 +38,7 @@ async function growth(attack: () => Promise<void>): Promise<number> {
   return process.memoryUsage().rss - before;
 }
 
-/**
- * Writes a piece again and again, as fast as it is taken, until `isOver` or there were
- * `ATTACK_BYTES`.
- */
+/** Writes a piece again and again, as fast as it is taken, until `isOver` or `ATTACK_BYTES`. */
 async function flood(socket: Socket, piece: Buffer, isOver: () => boolean): Promise<number> {
   const endMs = performance.now() + ATTACK_MS;
   let sent = 0;

@@ -23,9 +23,7 @@ afterEach(async () => {
   folder?.remove();
 });
 
-/**
- * Paths below `root` that another user could open, given that folders above them could be entered.
- */
+/** Paths below `root` that another user could open if the folders above could be entered. */
 function readable(root: string, path = root): string[] {
   const { mode } = statSync(path);
   if ((mode & 0o077) === 0) return [];

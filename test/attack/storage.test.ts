@@ -1,7 +1,4 @@
-/**
- * Callers who fill an installation: unused names, states that are too large, a client that writes
- * without pause.
- */
+/** Callers who fill an installation: unused names, large states, writes without a pause. */
 import { readdirSync } from "node:fs";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";

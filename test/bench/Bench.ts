@@ -1,7 +1,4 @@
-/**
- * The interface of a bench and its result: rows of numbers with the ones that they are compared
- * with.
- */
+/** The interface of a bench and its result: rows of numbers, with those to compare them with. */
 
 /** From the command line; each bench says in `about` which it heeds. */
 export interface BenchOptions {

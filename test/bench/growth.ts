@@ -23,10 +23,7 @@ const FLEETS = [
   { hosts: 4, gateways: 1 },
   { hosts: 4, gateways: 4 },
 ];
-/**
- * The size of one insert: well under the broker's payload limit, so that no event needs the object
- * store.
- */
+/** The size of one insert: well under the payload limit, so that no event needs a blob. */
 const BALLAST_BYTES = 256 * 1024;
 /** Events that an activation replays after the snapshot. */
 const EVENTS_AFTER = 5;
@@ -223,10 +220,7 @@ const inMemory = (host: BenchHost): BenchHost["services"] => ({
   databases: host.memoryDatabases,
 });
 
-/**
- * Samples each way, interleaved forwards and backwards, so that other load on the machine affects
- * each alike.
- */
+/** Samples each way, forwards and backwards in turn: other load affects each alike. */
 async function sampleEach(
   { rounds }: BenchOptions,
   ways: ReadonlyArray<(n: number) => Promise<void>>,

@@ -1,6 +1,4 @@
-/**
- * The base of the schedules bench: JetStream scheduled messages alone, one for each schedule.
- */
+/** The base of the schedules bench: JetStream scheduled messages alone, one for each schedule. */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
 import { startNats } from "../kit/natsServer.ts";

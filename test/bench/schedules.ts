@@ -22,9 +22,7 @@ const MILLION = 1_000_000;
 const EACH = 10;
 /** Due within a round, by themselves over a window. */
 const FIRED = 2_000;
-/**
- * Schedules due at one instant: enough to take half a second, so that the rate exceeds its noise.
- */
+/** Schedules due at one instant: half a second of them, so that the rate exceeds its noise. */
 const AT_ONCE = 10_000;
 const WINDOW_MS = 10_000;
 /** From arming to the first due: so many are armed in less, on a busy machine too. */

@@ -23,10 +23,7 @@ type Act =
   | { readonly act: "wait"; readonly ms: number }
   /** Retention trims all that it may. */
   | { readonly act: "trim" }
-  /**
-   * The reader takes so many changes, one each so many milliseconds, and then ends; after each,
-   * another is stored.
-   */
+  /** The reader takes some changes, each after a pause, and ends; each time another is stored. */
   | {
       readonly act: "read";
       readonly count: number;

@@ -1,7 +1,4 @@
-/**
- * Calls whose host is lost while their connection stays open: our client asks the agent which of
- * them are lost.
- */
+/** Calls whose host is lost while their connection stays: our client asks which are lost. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { PendingCalls } from "../../services/client/PendingCalls.ts";
 

@@ -1,6 +1,4 @@
-/**
- * A message that the server refuses as too large (close code 1009): the client says which it was.
- */
+/** A message that the server refuses as too large (close code 1009): the client says which. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
 import { pollUntil } from "../kit/poll.ts";

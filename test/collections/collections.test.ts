@@ -1,7 +1,4 @@
-/**
- * The collections of hot paths: they contain the same as maps and sets, and keep no reference to
- * removed items.
- */
+/** The collections of hot paths: as maps and sets, and without references to removed items. */
 import fc from "../kit/property.ts";
 import { expect, test } from "vitest";
 import { LinkedList, type Link } from "../../core/collections/LinkedList.ts";

@@ -1,6 +1,4 @@
-/**
- * The NATS adapters against the rules of the ports, on a real nats-server; and the machine's time.
- */
+/** The NATS adapters against the rules of the ports, on a real nats-server; the machine's time. */
 import { setTimeout as pass } from "node:timers/promises";
 import { describe } from "vitest";
 import { machineTime } from "../../services/node/MachineTime.ts";

@@ -1,7 +1,4 @@
-/**
- * The contracts of `core/journal/Snapshots`, `core/journal/Blobs` and `core/dead/DeadLetters`, for
- * any adapter.
- */
+/** The contracts of `Snapshots`, `Blobs` and `DeadLetters`, for any adapter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";

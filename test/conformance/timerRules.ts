@@ -43,10 +43,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       );
     const arm = (id: AgentId, name: string, atMs: number, label = name) =>
       ports.timers.arm(id, name, atMs, message(label));
-    /**
-     * A timer that is armed later than others and fires after them: when it has, they had their
-     * time.
-     */
+    /** A timer armed later than others and due after them: when it fires, they had their time. */
     async function silence(fired: ReadonlyArray<Fired>, id: AgentId): Promise<void> {
       await arm(id, "silence", backend.wallMs() + SILENCE_MS);
       await backend.until("the last timer fires", () => labels(fired).includes("silence"));

@@ -1,7 +1,4 @@
-/**
- * The console under names and statements that are meant to break it: in its API, and in its page in
- * a real Chromium.
- */
+/** The console under names and statements that should break it: its API, its page in Chromium. */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";

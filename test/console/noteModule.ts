@@ -1,6 +1,4 @@
-/**
- * The module of the console's tests: an agent with a state, rows, a schedule and a job that fails.
- */
+/** The module of the console's tests: an agent with state, rows, a schedule and a failing job. */
 import { Agent } from "agents";
 
 interface Note {

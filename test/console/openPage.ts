@@ -1,7 +1,4 @@
-/**
- * A page of the console, with its token. Tests look at `broken` at their end: anything that went
- * wrong in the page.
- */
+/** A page of the console, with its token. `broken`, for a test's end: what went wrong in it. */
 import type { Browser, Page } from "playwright-core";
 
 export type PageOptions = Parameters<Browser["newPage"]>[0];

@@ -38,10 +38,7 @@ export interface DeployedOptions {
   /** Changes to a file's text before the secrets are filled in. */
   readonly edit?: (text: string, file: string) => string;
   readonly variables?: Readonly<Record<string, string>>;
-  /**
-   * Leaves TLS on where the configuration has it: `variables` then name its files. Left out: it is
-   * taken out.
-   */
+  /** Keeps TLS where the configuration has it: `variables` name its files. Default: no TLS. */
   readonly tls?: boolean;
 }
 

@@ -236,10 +236,7 @@ describe("--require-durable", () => {
   );
 });
 
-/**
- * The result of a TLS connection to a route's port: a connection without a certificate of the
- * authority is closed.
- */
+/** A TLS connection to a route's port: closed without a certificate of the authority. */
 async function speak(port: number, own: Certificates): Promise<string> {
   const tls = connectTls({
     host: "127.0.0.1",

@@ -1,7 +1,4 @@
-/**
- * Certificates made by the script of `deploy/` for operators, by default for 127.0.0.1 and
- * localhost.
- */
+/** Certificates by the script of `deploy/` for operators; default: for 127.0.0.1, localhost. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

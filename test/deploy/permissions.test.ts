@@ -44,10 +44,7 @@ const cli = async (role: Role, ...args: string[]): Promise<Run> => {
 const sendWebhook = (id: string, noise = ""): Promise<number> =>
   postLedger(installation.gateway.url, { agent: "one", id, noise });
 
-/**
- * What the server refuses of `subjects` to a user; each is published to with a reply subject, or
- * subscribed to.
- */
+/** What the server refuses a user of `subjects`: to publish with a reply subject, or subscribe. */
 async function refusals(
   user: User,
   verb: "publish" | "subscribe",

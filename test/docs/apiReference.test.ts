@@ -1,6 +1,4 @@
-/**
- * The reference of the package agrees with its sources, and documents everything that users call.
- */
+/** The package's reference agrees with its sources, and documents all that users call. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { apiIndex, apiReference, ENTRIES, pageOf } from "./apiReference.ts";

@@ -1,7 +1,4 @@
-/**
- * Every TypeScript block of README and docs compiles under `strict`, against the declarations that
- * users get.
- */
+/** Every TypeScript block of README and docs compiles, strictly, against users' declarations. */
 import { execFile } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -34,10 +34,7 @@ export function snippetsOf(root: string): ReadonlyArray<Snippet> {
   });
 }
 
-/**
- * Names that a fragment may use without an import. A block with imports has to import everything it
- * uses.
- */
+/** Names that a fragment may use without an import. A block with imports imports all it uses. */
 const IMPORTED = `
 import type * as agents from "agents";
 import type * as email from "agents/email";

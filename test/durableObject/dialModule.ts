@@ -1,7 +1,4 @@
-/**
- * Objects that open sockets to others with a stub's `fetch`, and an agent that one can be opened
- * to.
- */
+/** Objects that open sockets to others by a stub's `fetch`, and an agent to open one to. */
 import { DurableObject } from "cloudflare:workers";
 import { Agent, type Connection } from "agents";
 import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";

@@ -1,7 +1,4 @@
-/**
- * An agent whose first mail ends its host in the middle: for `killed.test.ts`, in processes of its
- * own.
- */
+/** An agent whose first mail ends its host midway: for `killed.test.ts`, in own processes. */
 import { existsSync, writeFileSync } from "node:fs";
 import { Agent, routeAgentEmail, type AgentEmail } from "agents";
 import { createAddressBasedEmailResolver } from "agents/email";

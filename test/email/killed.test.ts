@@ -1,7 +1,4 @@
-/**
- * Between SMTP's 250 and `onEmail`: no host at all, and one that is killed in the middle. In real
- * processes.
- */
+/** Between SMTP's 250 and `onEmail`: no host, and one killed midway. In real processes. */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";

@@ -1,6 +1,4 @@
-/**
- * The limits of the SMTP listener, tested with raw lines that no proper client would send.
- */
+/** The limits of the SMTP listener, tested with raw lines that no proper client would send. */
 import { generateKeyPairSync } from "node:crypto";
 import { connect, type Socket } from "node:net";
 import { Effect, Exit, Layer, Scope } from "effect";

@@ -1,6 +1,4 @@
-/**
- * Which agent receives a mail: the resolvers, the signatures, automatic mail, and declared routes.
- */
+/** Which agent receives a mail: resolvers, signatures, automatic mail, and declared routes. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { AgentNamespace, routeAgentEmail, type AgentEmail } from "agents";
 import {

@@ -1,6 +1,4 @@
-/**
- * The command line's options of mail: accepted values, and refusals that say what to write instead.
- */
+/** The command line's options of mail: accepted values, and refusals that say what to write. */
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -97,10 +97,7 @@ function snapshotOf(id: AgentId) {
   return { recorded, message: material.messages.find((each) => each.subject === subject)! };
 }
 
-/**
- * Two agents with a dozen events each, a snapshot and a cache: by the product's writers, into an
- * array.
- */
+/** Two agents with a dozen events, a snapshot and a cache each, by the product's writers. */
 async function handMade(): Promise<Material> {
   const subjects = new Subjects();
   const messages: StoredAt[] = [];

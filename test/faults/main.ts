@@ -19,9 +19,7 @@ const SHORT_BUDGET_MS = 20_000;
 /** As long as people like to wait. */
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
-/**
- * Faults between two readings: a violation is near its cause, and starting costs less than they do.
- */
+/** Faults between two readings: a violation is near its cause, and starting costs less. */
 const EVERY_DEFAULT = 20;
 /** Times slower than usual, some 20 webhooks a second: enough for every fault to bite. */
 const DENSE_SLOWER = 4;

@@ -1,7 +1,4 @@
-/**
- * Findings of the fault rig, each by the shortest reproduction. docs/evidence/findings.md describes
- * them.
- */
+/** Findings of the fault rig, by the shortest reproduction (docs/evidence/findings.md). */
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";

@@ -1,6 +1,4 @@
-/**
- * The fault rig's network: its links do what they are told to a connection, and nothing else.
- */
+/** The fault rig's network: its links do what they are told to a connection, and nothing else. */
 import { once } from "node:events";
 import { connect as dial, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";

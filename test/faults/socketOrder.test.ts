@@ -14,9 +14,7 @@ import { Installation } from "../kit/Installation.ts";
 const MODULE = fileURLToPath(new URL("./tapeModule.ts", import.meta.url));
 const SHARDS = 8;
 const CLIENTS = 8;
-/**
- * How far the client is ahead of its agent: more than a gateway sends ahead, less than it holds.
- */
+/** How far the client is ahead of its agent: more than a gateway sends, less than it holds. */
 const AHEAD = 100;
 /** What a gateway may have sent ahead to a host that is killed (`ClientMessages`). */
 const AGAIN_MAX = 64;

@@ -1,7 +1,4 @@
-/**
- * The module of `socketOrder.test.ts`: an agent that keeps the number of each message that it
- * takes, in order.
- */
+/** The module of `socketOrder.test.ts`: an agent that keeps its messages' numbers in order. */
 import { Agent, routeAgentRequest } from "agents";
 
 export class Tape extends Agent<unknown, { readonly last: number }> {

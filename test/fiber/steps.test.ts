@@ -10,9 +10,7 @@ import { StepCalls } from "../step/StepCalls.ts";
 
 type Work = (agent: Worker, step: (name: string) => Promise<string>) => Promise<unknown>;
 
-/**
- * Set by each test: what the fiber does, how often each step's function ran, and with which keys.
- */
+/** Set by each test: what the fiber does, how often each step's function ran, by which keys. */
 let work: Work = async () => undefined;
 let goesOn = true;
 let { calls, keys, latches, run: runStep } = new StepCalls();

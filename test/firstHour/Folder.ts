@@ -1,7 +1,4 @@
-/**
- * A new user's folder: runs commands and servers in it without access to this repository, and
- * records every warning.
- */
+/** A new user's folder: runs commands and servers without this repository; keeps warnings. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { delimiter } from "node:path";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,7 +1,4 @@
-/**
- * One connection's worth of bytes: sends them, says that there are no more, and waits for the
- * connection's end.
- */
+/** One connection's worth of bytes: sends them, ends its side, and waits for the end. */
 import type { Socket } from "node:net";
 
 /** Less than an input may take: a peer that neither answers nor closes is named as such. */
@@ -10,10 +7,7 @@ const CLOSE_MS = 8_000;
 export interface ExchangeOptions {
   /** The peer speaks first. */
   readonly greeted?: boolean;
-  /**
-   * The peer is to end it: uWebSockets.js gives up a request whose caller says that nothing more
-   * comes.
-   */
+  /** The peer is to end it: uWebSockets.js gives up a request whose caller has ended its side. */
   readonly open?: boolean;
 }
 

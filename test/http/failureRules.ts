@@ -1,7 +1,4 @@
-/**
- * Rules for handlers that fail: the caller gets an answer, the log the reason, and the server
- * continues.
- */
+/** Rules for failing handlers: the caller gets an answer, the log a reason; the server goes on. */
 import { describe, expect, it } from "vitest";
 import type { HttpHandlers, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { ok, RawClient, startServer, until, type Adapter, type TestServer } from "./kit.ts";

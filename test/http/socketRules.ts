@@ -1,6 +1,4 @@
-/**
- * Rules for WebSockets: the handshake, messages, how a socket ends, and peers that lag or vanish.
- */
+/** Rules for WebSockets: handshake, messages, how a socket ends, peers that lag or vanish. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { WebSocket, type ClientOptions } from "ws";

@@ -1,7 +1,4 @@
-/**
- * The end of a life from outside: one bare event after whatever there is, and never under an epoch
- * that goes back.
- */
+/** The end of a life from outside: one bare event after what there is, with no earlier epoch. */
 import { describe, expect, it } from "vitest";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { bareEnd, endLife, type EndLifeOptions } from "../../core/journal/endLife.ts";

@@ -1,7 +1,4 @@
-/**
- * Steps and parts in the journal: what an event says of them, what replay makes of it, what
- * snapshots carry.
- */
+/** Steps and parts in the journal: what an event, a replay and a snapshot have of them. */
 import { describe, expect, test } from "vitest";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";

@@ -19,10 +19,7 @@ import { shardShares, untilShared } from "./shares.ts";
 import { tempFolder } from "./tempFolder.ts";
 
 export const SECRET = "It's a Secret to Everybody";
-/**
- * Environment with which the ledger's webhooks wait for the agent's answer on any machine: 202 is
- * not for them.
- */
+/** Environment in which the ledger's webhooks wait for the agent on any machine: never 202. */
 export const ANSWERED_BY_AGENT = { DEADLINE_MS: "60000" };
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 /** Longer than a busy machine stands still: no lease ends unless a test ends it. */

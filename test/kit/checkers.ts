@@ -34,10 +34,7 @@ export interface SentInput {
   readonly statuses: ReadonlyArray<number>;
 }
 
-/**
- * I1: what was answered 2xx is done exactly once; nothing is done twice; nothing is done that was
- * never sent.
- */
+/** I1: what was answered 2xx is done once; nothing is done twice, and nothing that was not sent. */
 export function checkExactlyOnce(
   sent: ReadonlyArray<SentInput>,
   histories: ReadonlyArray<History>,
@@ -61,10 +58,7 @@ export function checkExactlyOnce(
   return wrong;
 }
 
-/**
- * I1, as the agent sees it: each key that its journal says is done left one mark, and there are no
- * others.
- */
+/** I1, as the agent sees it: each key done by its journal left one mark; there are no others. */
 export function checkApplied(history: History, marks: ReadonlyArray<string>): Violations {
   const done = history.events.flatMap(doneKeys);
   const left = new Map<string, number>();

@@ -20,10 +20,7 @@ import { tempFolder } from "./tempFolder.ts";
 export interface TestNatsOptions {
   /** Kept by `stop()` if given; else a temporary folder that `stop()` removes. */
   readonly storeDir?: string;
-  /**
-   * More lines of server configuration, e.g. `jetstream { sync_interval: always }` goes by
-   * `syncAlways`.
-   */
+  /** More lines of server configuration. `jetstream { sync_interval: always }` is `syncAlways`. */
   readonly configExtra?: string;
   readonly syncAlways?: boolean;
   /** Bytes. */
@@ -40,16 +37,11 @@ export interface TestNats {
   readonly serverName: string;
   readonly storeDir: string;
   readonly logFile: string;
-  /**
-   * Ends it for good (SIGTERM, thawed first; SIGKILL after a while) and removes temporary files.
-   */
+  /** Ends it for good (SIGTERM, thawed first; later SIGKILL) and removes temporary files. */
   readonly stop: () => Promise<void>;
   /** SIGKILL, and waits for its end. `restart()` brings it back. */
   readonly kill: () => Promise<void>;
-  /**
-   * Stops it in order if it still runs; starts it on the same port and store; waits until it
-   * serves.
-   */
+  /** Stops it in order if it runs; starts it on the same port and store; waits until it serves. */
   readonly restart: () => Promise<void>;
   /** SIGSTOP: connections stay open and nothing answers. */
   readonly freeze: () => void;

@@ -1,7 +1,4 @@
-/**
- * Waits by polling until the result is the wanted one, or until a deadline, whose error says what
- * was seen last.
- */
+/** Polls until the result is the wanted one, or until a deadline, whose error says what it saw. */
 import { inspect } from "node:util";
 
 /** Long enough for a starved two-core machine, short enough to fail within a test's own timeout. */

@@ -1,7 +1,4 @@
-/**
- * One `agents` command for tests, from the built package as users run it: what it printed, and how
- * it ended.
- */
+/** One `agents` command from the built package, as users run it: its output and its end. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

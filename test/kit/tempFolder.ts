@@ -1,7 +1,4 @@
-/**
- * Temporary folders of tests: removed by whoever made them, and at the latest when the test worker
- * exits.
- */
+/** Temporary folders of tests: removed by their makers, or when the test worker exits. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -49,10 +49,7 @@ const CHANGED = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_chang
 const toolNamed = (name: string) => ({ tools: [{ name, inputSchema: { type: "object" } }] });
 const TOOLS = toolNamed("t");
 
-/**
- * A server by hand: answers the handshake rightly, and the rest as the test says; `initialize` too
- * if it wants.
- */
+/** A server by hand: handshakes rightly, and the rest as the test says; also `initialize`. */
 async function serve(answers: Readonly<Record<string, Answer>>, raw?: RequestListener) {
   const server = await listen((request, response) => {
     if (raw !== undefined) return raw(request, response);

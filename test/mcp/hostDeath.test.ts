@@ -1,7 +1,4 @@
-/**
- * A host is killed (SIGKILL) that holds live MCP connections: on the next one the tools are there
- * again.
- */
+/** A host with live MCP connections is killed (SIGKILL): the next one has the tools again. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestSocket } from "../system/kit.ts";

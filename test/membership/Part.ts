@@ -1,7 +1,4 @@
-/**
- * What a part of `npm run membership` is, and what it gives: figures, and rules that held or did
- * not.
- */
+/** What a part of `npm run membership` is, and its result: figures, and rules that held or not. */
 
 export interface PartOptions {
   readonly repeats: number;

@@ -123,10 +123,7 @@ export class Watchers {
     return true;
   }
 
-  /**
-   * Tells of one absence: first its code, then 0 when it is over; further codes on the way don't
-   * count.
-   */
+  /** Reports an absence: first its code, then 0 when it is over; further codes don't count. */
   private away(kind: Kind): (code: number) => void {
     const startMs = performance.now();
     let entry: Closed | undefined;

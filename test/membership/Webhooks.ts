@@ -18,10 +18,7 @@ const REQUEST_TIMEOUT_MS = 20_000;
  */
 const IDLE_MS = 1_000;
 
-/**
- * From a sender through gateway and broker to a turn's begin, many times over; short beside a slow
- * turn.
- */
+/** From a sender by gateway and broker to a turn's begin, many times; short to a slow turn. */
 const ON_ITS_WAY_MS = 500;
 
 export interface Sent {

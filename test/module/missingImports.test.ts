@@ -25,9 +25,7 @@ const own = JSON.parse(
   readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
 ) as Manifest;
 
-/**
- * What an entry of the reference exports at run time. It can't be imported: it needs its platform.
- */
+/** What an entry of the reference exports at run time. An import would need its platform. */
 function namesOf(entry: string): string[] {
   const target = manifest.exports[entry.replace(/^agents/, ".")];
   if (typeof target !== "object" || target.import === undefined) throw new Error(`no ${entry}`);

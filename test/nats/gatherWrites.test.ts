@@ -1,7 +1,4 @@
-/**
- * The client that is installed lets its writes be gathered: one write for one pass of the event
- * loop.
- */
+/** The installed client lets its writes be gathered: one write for a pass of the event loop. */
 import type { Socket } from "node:net";
 import { connect } from "@nats-io/transport-node";
 import { expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * Lines of a header block that are looked up in its text: what the installed client says of the
- * same message.
- */
+/** Lines of a header block, looked up in its text: as the installed client reads them. */
 import { headers, type Msg } from "@nats-io/nats-core";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";

@@ -1,7 +1,4 @@
-/**
- * Bodies that gateways write: once, so that nobody who may write one can replace or remove
- * another's.
- */
+/** Bodies that gateways write: once, so that no other writer can replace or remove them. */
 import { beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";

@@ -1,7 +1,4 @@
-/**
- * Due timers on their way from the timers' stream to the inbox: shared by all hosts, stored before
- * they are acked.
- */
+/** Due timers on their way to the inbox: shared by all hosts, stored before they are acked. */
 import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";

@@ -1,7 +1,4 @@
-/**
- * What only a real broker and a real network can do to the NATS adapters, at the moments that
- * matter.
- */
+/** What only a real broker and network can do to the NATS adapters, at the moments that matter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";

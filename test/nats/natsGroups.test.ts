@@ -1,7 +1,4 @@
-/**
- * Group commit keeps the rules of journal and inbox, and its own: one batch, each with its own
- * outcome.
- */
+/** Group commit keeps the rules of journal and inbox, and its own: one batch, an outcome each. */
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Sequence } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";

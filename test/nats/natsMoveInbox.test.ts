@@ -1,7 +1,4 @@
-/**
- * The inbox of an older release, whose stream held the timers too, is replaced without losing what
- * waits in it.
- */
+/** An older release's inbox, whose stream held the timers too, is replaced without a loss. */
 import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";

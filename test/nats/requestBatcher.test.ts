@@ -1,7 +1,4 @@
-/**
- * Requests and answers that go together (`RequestBatcher`): they are what they were when each went
- * by itself.
- */
+/** Requests and answers that go together (`RequestBatcher`) are what they were each by itself. */
 import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";

@@ -1,6 +1,4 @@
-/**
- * A callback that throws: the error is uncaught, as anywhere else, and the connection reads on.
- */
+/** A callback that throws: the error is uncaught, as anywhere else; the connection reads on. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { subscribe } from "../../services/nats/client/subscribe.ts";
 import { pollUntil } from "../kit/poll.ts";

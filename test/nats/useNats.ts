@@ -1,7 +1,4 @@
-/**
- * One nats-server for the tests of a file or a `describe`, and connections to it that are closed at
- * their end.
- */
+/** One nats-server for a file's or `describe`'s tests, with connections closed at their end. */
 import { afterAll, beforeAll } from "vitest";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";

@@ -1,7 +1,4 @@
-/**
- * A broker that can't be reached: the text says what to check, against real servers and by Node's
- * codes.
- */
+/** A broker that can't be reached: what to check, against real servers and by Node's codes. */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { errors } from "@nats-io/nats-core";

@@ -167,9 +167,7 @@ test.each([
 });
 
 describe("the official release", () => {
-  /**
-   * Serves a release whose archive for `target` holds a fake binary; `sum` overrides its digest.
-   */
+  /** Serves a release whose archive for `target` has a fake binary; `sum` overrides its digest. */
   async function serveRelease(
     target: string,
     sum?: string,

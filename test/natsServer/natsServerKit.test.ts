@@ -1,6 +1,4 @@
-/**
- * The test harness for real servers: it must be trusted before what stands on it.
- */
+/** The test harness for real servers: it must be trusted before what stands on it. */
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { existsSync } from "node:fs";

@@ -1,7 +1,4 @@
-/**
- * Receives traces as OTLP over HTTP with JSON, and keeps their spans. Everything else is answered
- * 200.
- */
+/** Receives traces as OTLP over HTTP with JSON, and keeps their spans. All else is answered 200. */
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 

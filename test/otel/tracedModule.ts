@@ -1,6 +1,4 @@
-/**
- * Agents whose turn does everything that a trace shows. Loaded by `agents dev` in `traces.test.ts`.
- */
+/** Agents whose turn does all that a trace shows. `agents dev` in `traces.test.ts` loads it. */
 import { Agent, getAgentByName } from "agents";
 import { body, unsigned, webhook } from "agents/webhooks";
 import { tracing } from "cloudflare:workers";

@@ -1,7 +1,4 @@
-/**
- * Webhooks that agents send: what the receiver gets, when it is tried again, and what is never
- * sent.
- */
+/** Webhooks that agents send: what arrives, when it is tried again, and what is never sent. */
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

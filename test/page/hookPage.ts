@@ -1,6 +1,4 @@
-/**
- * A page of React on our hook, as an author would write it; bundled for the tabs by `tabs.test.ts`.
- */
+/** A page of React on our hook, as an author would write it; `tabs.test.ts` bundles it. */
 import { createElement } from "react";
 import { createRoot } from "react-dom/client";
 import { useAgent } from "../../services/react/index.ts";

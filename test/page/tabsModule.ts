@@ -1,6 +1,4 @@
-/**
- * A note that every tab on it sees and may change, unless it is readonly; its page is served here.
- */
+/** A note that its tabs see and may change unless it is readonly; its page is served here. */
 import { readFileSync } from "node:fs";
 import { Agent, routeAgentRequest, type Connection, type ConnectionContext } from "agents";
 

@@ -29,9 +29,7 @@ import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { collectingLog } from "../kit/system.ts";
 
 const SHARD = 0 as ShardId;
-/**
- * Turns of the loop that a call may need without time passing: SQLite's first use takes several.
- */
+/** Turns of the loop that a call may need without time passing: SQLite's first use has several. */
 const LOOPS_MAX = 40;
 /** A call that is not answered in this virtual time waits for something that does not come. */
 const CALL_MS_MAX = 120_000;

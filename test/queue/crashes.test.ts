@@ -7,9 +7,7 @@ import { Agent } from "../../core/agent/Agent.ts";
 import { JobRig } from "./JobRig.ts";
 
 let rig: JobRig;
-/**
- * Callbacks that began, in order, on whichever host: more often than they count, where hosts died.
- */
+/** Callbacks that began, in order, on any host: more often than they count, where hosts died. */
 let began: string[];
 
 class Worker extends Agent<unknown, { readonly counts: Record<string, number> }> {

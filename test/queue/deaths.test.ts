@@ -1,7 +1,4 @@
-/**
- * Jobs and inputs that are given up while their host dies: how many dead letters, and what runs
- * again.
- */
+/** Jobs and inputs given up while their host dies: how many dead letters, what runs again. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";

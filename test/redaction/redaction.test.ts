@@ -1,7 +1,4 @@
-/**
- * What of a request is a credential: headers by name, and parameters of the query however they are
- * written.
- */
+/** Which parts of a request are credentials: headers, and query parameters in any spelling. */
 import { describe, expect, test } from "vitest";
 import { Redaction, REDACTION } from "../../core/redaction/Redaction.ts";
 import { causeOfConnect, causeOfEnvelope, causeOfRequest } from "../../core/journal/causeOf.ts";

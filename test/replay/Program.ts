@@ -33,10 +33,7 @@ export type Event =
   | { readonly on: "snapshot" }
   /** After a rest, so that it may. */
   | { readonly on: "hibernate" }
-  /**
-   * The shard moves, in mid-commit if something is on its way: memory is lost, what is stored
-   * stays.
-   */
+  /** The shard moves, maybe in mid-commit: memory is lost, what is stored stays. */
   | { readonly on: "move" }
   /** Somebody else's event comes in between: the next append is refused. */
   | { readonly on: "conflict" }

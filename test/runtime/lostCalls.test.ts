@@ -1,7 +1,4 @@
-/**
- * Which calls of a socket an agent will not answer (`rpc:lost`): by which a client knows that it
- * waits in vain.
- */
+/** Which calls of a socket an agent will not answer (`rpc:lost`), so that its client knows. */
 import { expect, test } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,7 +1,4 @@
-/**
- * Turns that never end: who waits for them is answered, their input goes on, and their code writes
- * no more.
- */
+/** Turns that never end: their callers are answered, their input goes on, they write no more. */
 import { afterEach, expect, test } from "vitest";
 import { Agent, callable, getCurrentAgent, getAgentByName } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

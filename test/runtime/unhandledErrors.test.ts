@@ -1,7 +1,4 @@
-/**
- * Errors that an agent's code leaves unhandled, in real processes: they are the agent's, and end
- * nothing.
- */
+/** Errors that an agent's code leaves unhandled, in real processes: they end nothing else. */
 import { createHmac, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * The hand-written check of an inbox envelope's head: it must never accept what the schema would
- * not.
- */
+/** The hand-written check of an inbox envelope's head: it accepts only what the schema would. */
 import { Schema } from "effect";
 import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";

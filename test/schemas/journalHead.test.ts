@@ -1,6 +1,4 @@
-/**
- * The check that is compiled from an event head's schema never accepts what the schema would not.
- */
+/** The check compiled from an event head's schema accepts only what the schema would. */
 import { Schema } from "effect";
 import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * An event's head as hosts write it, with most of what there can be in one: for tests that change
- * it.
- */
+/** An event's head as hosts write it, with most of what it can have: for tests to change. */
 export const CAUSE = {
   kind: "webhook",
   id: "github:1",

@@ -72,9 +72,7 @@ export class Caller extends Agent<SubjectEnv, CallerState> {
 
 /** How many of its turns are queue items. */
 const QUEUED_ONE_OF = 4;
-/**
- * The share of turns that await something between two writes: for less than their writes gather.
- */
+/** The share of turns that await something between two writes: less than their writes gather. */
 const SLOW_ONE_OF = 3;
 const SHORT_MS = 15;
 const STEP_MS_MAX = 400;

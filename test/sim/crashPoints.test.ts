@@ -9,10 +9,7 @@ import { simulate } from "./simulate.ts";
 /** Deaths at each point; `npm run sim -- --crash-at` tries one as often as wanted. */
 const DEATHS_MIN = 2;
 const SEEDS_MAX = 100;
-/**
- * Enough for hosts to reach most points, and few enough that a host that always dies there makes
- * progress.
- */
+/** Enough for hosts to reach most points; with fewer deaths than would stop all progress. */
 const STEPS = 25;
 
 test.each(CRASH_POINTS)("a host that dies at %s violates no invariant", async (point) => {

@@ -18,10 +18,7 @@ const CALLS = 0.3;
 const CALLERS = ["p", "q"] as const;
 const MS_MAX = 1_000;
 const STEPS_MAX = 5;
-/**
- * The share of orders that come as durable calls; and of those, that another caller asks for as
- * well, later.
- */
+/** The shares of orders that come as durable calls, and that another caller asks for later, too. */
 const DURABLE = 0.4;
 const ASKED_TWICE = 0.5;
 const TWICE_MS_MAX = 2_000;

@@ -18,10 +18,7 @@ import type { Order } from "./subjects.ts";
 /** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_ERRANDS = 0.4;
 const ERRANDS = 0.12;
-/**
- * The share of those runs; of the errands of one of them, soon after they are sent; and of its
- * steps, at any time.
- */
+/** The shares of these runs, of one's errands just after they are sent, and of its steps. */
 const RUNS_WITH_CONTROL = 0.5;
 const CONTROLLED = 0.8;
 const CONTROLS = 0.06;
@@ -32,10 +29,7 @@ const ACTIONS: Readonly<Record<ControlAction, number>> = {
 }; // prettier-ignore
 /** From a pause to its end: some take effect, some are over before the next step. */
 const RESUMED_MS_MAX = 2_000;
-/**
- * The share of pauses that end: the others last until somebody asks for something else, or to the
- * end.
- */
+/** The share of pauses that end; others last until another request, or to the end. */
 const RESUMED = 0.7;
 
 /** The host that the operator asks may be killed by an input beside it, each time. */
@@ -128,10 +122,7 @@ export class Errands {
   }
 }
 
-/**
- * What an operator does who hears that nobody can tell whether it was done. All of it may be done
- * twice.
- */
+/** What an operator does when nobody can tell whether it was done: it may be done twice. */
 async function insist(ask: () => Promise<unknown>): Promise<void> {
   for (let asked = 1; ; asked++)
     try {

@@ -55,9 +55,7 @@ import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 import { hostMetrics } from "../kit/hostMetrics.ts";
 
-/**
- * How long a host that stops waits for its turns: shorter than a lease, so that stops are quick.
- */
+/** How long a stopping host waits for its turns: shorter than a lease, for quick stops. */
 const DRAIN_TIMEOUT_MS = 1_000;
 /** Small, so that large images of a run live in their files. */
 const RESIDENT_BYTES_MAX = 16 * 1024;

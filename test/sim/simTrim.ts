@@ -132,9 +132,7 @@ export class Trims {
 
 const DOOMED_ID = agentId("Ledger", DOOMED);
 
-/**
- * A planted bug: the pages of the last event are missing in what is taken for the image after it.
- */
+/** A planted bug: the last event's pages are missing in what is taken for the image after it. */
 const laggingDatabases = (databases: DatabasesShape): DatabasesShape => ({
   ...databases,
   open: (id) => {

@@ -53,9 +53,7 @@ export interface Report {
 export const STEPS_DEFAULT = 40;
 /** The share of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
-/**
- * In memory, where the machine has such a filesystem: files by the thousand, each made and removed.
- */
+/** In memory, if the machine has such a filesystem: thousands of files, made and removed. */
 const MEMORY_FOLDER = "/dev/shm";
 const DISKS_FOLDER = existsSync(MEMORY_FOLDER) ? MEMORY_FOLDER : tmpdir();
 /** Weight of a full disk among faults, in most of those. */
@@ -75,10 +73,7 @@ const TICK_MS = 250;
 /** Mails of frames and answers of the last commits are out. */
 const LAST_MS = 300;
 
-/**
- * What Node and SQLite load at their first use takes turns of the real loop: a first run is not
- * like the others.
- */
+/** First uses by Node and SQLite take turns of the real loop: a first run differs. */
 let warm: Promise<unknown> | undefined;
 const WARM_STEPS = 10;
 

@@ -71,9 +71,7 @@ export interface Order {
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
   readonly other?: string;
-  /**
-   * The word that an errand, or what controls one, waits for, instead of an event. Also a vote's.
-   */
+  /** The word that an errand, or its controller, waits for instead of an event. Also a vote's. */
   readonly verdict?: "approved" | "rejected";
   readonly errand?: string;
   readonly action?: ControlAction;
@@ -233,10 +231,7 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
     else await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
   }
 
-  /**
-   * One that has ended, or is not known here any more, can't be; a call is lost with the host that
-   * it went to.
-   */
+  /** One that has ended or is unknown here can't be; a call is lost with the host that had it. */
   async #control({ errand = "", action = "pause", verdict }: Order): Promise<void> {
     try {
       await this[`${action}Workflow`](errand);

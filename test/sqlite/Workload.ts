@@ -143,9 +143,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/**
- * Runs it. Statements that do not apply (no such table) fail like a user's would, and that is fine.
- */
+/** Runs it. Statements that do not apply (no such table) fail like a user's would. */
 export function run(database: AgentDatabase, what: Statement): void {
   const query = (sql: string, ...params: (string | number)[]): unknown =>
     database.query(sql, params);

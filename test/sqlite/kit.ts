@@ -1,7 +1,4 @@
-/**
- * Databases for the tests of the sqlite adapter: in memory, or with a cache folder that goes
- * afterwards.
- */
+/** Databases for the sqlite adapter's tests: in memory, or with a cache folder, removed later. */
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -12,10 +9,7 @@ const NEIGHBOUR: AgentId = agentId("RepoAgent", "octocat/neighbour");
 
 export const seq = (n: number): Sequence => n as Sequence;
 
-/**
- * A layer of databases as a process has it; another `openLayer` on the folder is that process
- * restarted.
- */
+/** A layer of databases as of a process; another `openLayer` on its folder is its restart. */
 export async function openLayer(
   folder?: string,
   residentBytesMax?: number,
@@ -28,9 +22,7 @@ export async function openLayer(
   });
 }
 
-/**
- * In a layer without room (`heapBytesMax` 0): closes the connection of every database that rests.
- */
+/** In a layer without room (`heapBytesMax` 0): closes the connections of databases at rest. */
 export function restAll(databases: DatabasesShape): void {
   // The first pass only notes that they were used; the last of them may still be the neighbour's
   // own.

@@ -1,7 +1,4 @@
-/**
- * Connections that are closed for the room of others: nothing of it is seen by those who are at
- * rest.
- */
+/** Connections that are closed for the room of others: those at rest do not notice it. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { agentId } from "../../schemas/Address.ts";

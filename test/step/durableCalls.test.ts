@@ -12,10 +12,7 @@ import { pollUntil } from "../kit/poll.ts";
 import { makeLatch } from "../system/kit.ts";
 import { StepCalls } from "./StepCalls.ts";
 
-/**
- * Made anew for each test: how often each step's function ran and under which keys, and where it
- * waits.
- */
+/** Made anew for each test: how often each step's function ran, its keys, and its latch. */
 let { calls, keys, latches, run: runStep } = new StepCalls();
 
 class Wallet extends Agent<{}, { paid: number }> {

@@ -1,7 +1,4 @@
-/**
- * The guarantees of `this.step`, in one process and in virtual time: results are kept, and writes
- * apply once.
- */
+/** The guarantees of `this.step`, in virtual time: results are kept, writes apply once. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, StepNotDurable, StepWrites, type Step } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

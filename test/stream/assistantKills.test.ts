@@ -1,7 +1,4 @@
-/**
- * The assistant while its hosts are killed at each point once; `npm run assistant` does it more
- * often.
- */
+/** The assistant with its hosts killed once at each point; `npm run assistant` repeats it. */
 import { expect, test } from "vitest";
 import { POINTS } from "../../examples/assistant/model.ts";
 import { killAtEachPoint } from "./AssistantRig.ts";

@@ -1,7 +1,4 @@
-/**
- * A family of agents for the tests of sub-agents: supervisors, runners below them, tools below
- * those.
- */
+/** A family of agents for tests of sub-agents: supervisors, runners below, tools below those. */
 import { Agent, callable, type Connection, type ConnectionContext } from "agents";
 
 export class Supervisor extends Agent {

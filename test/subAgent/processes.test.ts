@@ -1,7 +1,4 @@
-/**
- * Sub-agents on hosts that are killed, and before the command line: processes of their own over a
- * real nats-server.
- */
+/** Sub-agents on killed hosts and for the command line, in processes on a real nats-server. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";

@@ -1,6 +1,4 @@
-/**
- * Sub-agents from outside: URLs that name them, over HTTP and WebSockets, past their parent's hook.
- */
+/** Sub-agents from outside: URLs that name them, by HTTP and WebSockets, past the parent's hook. */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   getAgentByName,

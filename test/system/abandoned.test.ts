@@ -1,7 +1,4 @@
-/**
- * Callers that leave: the signal of the turn that works for them aborts, and what that waits for
- * with it.
- */
+/** Callers that leave: the signal of their turn aborts, and what waits for it. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -12,13 +9,9 @@ import { installGatedFetch } from "../../services/node/gatedFetch.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "./kit.ts";
 
-/**
- * What the agents' code reported: that it began, and the reason with which its signal was aborted.
- */
+/** What the agents reported: that they began, and the reason that aborted their signal. */
 const heard: string[] = [];
-/**
- * The server that the agents' `fetch` calls. It answers no request, and records clients that leave.
- */
+/** The server that agents' `fetch` calls. It answers nothing and records clients that leave. */
 let slow: Server;
 let slowUrl: string;
 

@@ -1,6 +1,4 @@
-/**
- * SQL and storage as an agent's code sees them.
- */
+/** SQL and storage as an agent's code sees them. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, getAgentByName, SqlError, type AgentNamespace } from "agents";
 import { journalOf, useSystems } from "./kit.ts";

@@ -1,6 +1,4 @@
-/**
- * `state` as an agent's code sees it, and what clients, followers and the journal get of it.
- */
+/** `state` as an agent's code sees it, and what clients, followers and the journal get of it. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, getAgentByName, type AgentNamespace, type StateSource } from "agents";
 import { pollUntil } from "../kit/poll.ts";
@@ -56,10 +54,7 @@ class StateAgent extends Agent<Env> {
     this.setState(2);
     this.setState(3);
   }
-  /**
-   * `early` sets the state, then `late` does, then `early` writes a row: all while a commit is in
-   * flight.
-   */
+  /** `early` sets the state, then `late`, then `early` writes a row, all in one commit's flight. */
   async early() {
     const { latches } = this.env;
     await latches.get("in flight")!.opened;

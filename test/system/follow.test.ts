@@ -1,6 +1,4 @@
-/**
- * State subjects: any NATS client can follow an agent, a class or everything without our library.
- */
+/** State subjects: NATS clients follow an agent, a class or everything without our library. */
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { Agent } from "agents";

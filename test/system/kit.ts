@@ -26,9 +26,7 @@ export type StartOptions = Omit<SystemOptions, "nats" | "module"> & { readonly f
 
 export interface Systems {
   readonly nats: TestNats;
-  /**
-   * The options of a new namespace, for hosts and gateways started one by one; closed by the test.
-   */
+  /** The options of a new namespace, for hosts and gateways started singly; the test closes it. */
   readonly options: (module: TestModule, options?: StartOptions) => SystemOptions;
   /** A gateway and a host, stopped at the file's end at the latest. */
   readonly start: (

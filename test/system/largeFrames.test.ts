@@ -1,7 +1,4 @@
-/**
- * Frames past the broker's payload limit: a state, a broadcast, a client's message, a method's
- * result.
- */
+/** Frames past the broker's payload limit: state, broadcast, client's message, method's result. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, type Connection } from "agents";
 import { TestSocket, useSystems, type System } from "./kit.ts";

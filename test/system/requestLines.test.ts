@@ -1,7 +1,4 @@
-/**
- * One log line for each request: who processed it, its result, and the id by which it is found
- * again.
- */
+/** A log line for each request: who processed it, its result, and the id to find it by. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, twilio, webhook } from "agents/webhooks";

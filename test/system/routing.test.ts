@@ -1,6 +1,4 @@
-/**
- * Requests that are no declared webhook: `routeAgentRequest`, a module's own `fetch`, stubs.
- */
+/** Requests that are no declared webhook: `routeAgentRequest`, a module's own `fetch`, stubs. */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,

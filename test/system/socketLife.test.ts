@@ -1,6 +1,4 @@
-/**
- * Sockets survive hibernation, and the loss of hosts and of the broker.
- */
+/** Sockets survive hibernation, and the loss of hosts and of the broker. */
 import { describe, expect, test } from "vitest";
 import { Agent, type Connection, type ConnectionContext } from "agents";
 import { pollUntil } from "../kit/poll.ts";
@@ -69,10 +67,7 @@ const ask = async (socket: TestSocket, message: string) => {
   return JSON.parse(String(socket.frames[before])) as Record<string, unknown>;
 };
 
-/**
- * The states after the first. A new owner, and one whose connection was lost, send the last one
- * again.
- */
+/** The states after the first. A new owner, or one that was cut off, sends the last again. */
 const changesOf = (socket: TestSocket): unknown[] =>
   withoutRepeats([{ n: 0 }, ...socket.states]).slice(1);
 

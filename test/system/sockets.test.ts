@@ -1,6 +1,4 @@
-/**
- * The WebSocket protocol as a plain client sees it: exact frames, their order, closes.
- */
+/** The WebSocket protocol as a plain client sees it: exact frames, their order, closes. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, type Connection, type ConnectionContext, type StateSource } from "agents";
 import { makeLatch, TestSocket, useSystems, type Latch, type System } from "./kit.ts";

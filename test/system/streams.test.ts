@@ -1,7 +1,4 @@
-/**
- * Responses whose bodies are still being made: from an agent, through gateway and stubs, to the
- * caller.
- */
+/** Responses whose bodies are still being made, from an agent or through stubs to the caller. */
 import { beforeAll, expect, test } from "vitest";
 import { Agent, getAgentByName } from "agents";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";

@@ -1,7 +1,4 @@
-/**
- * Filters of routes, and one delivery for several agents: each agent gets it exactly once, or not
- * at all.
- */
+/** Routes' filters, and a delivery for several agents: each gets it exactly once, or never. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, InvalidWebhook, slug, unsigned, webhook } from "agents/webhooks";

@@ -1,6 +1,4 @@
-/**
- * Declared webhooks, end to end: a signed request to its agent, the agent's own answer back.
- */
+/** Declared webhooks, end to end: a signed request to its agent, the agent's own answer back. */
 import { createRequire } from "node:module";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";

@@ -1,7 +1,4 @@
-/**
- * How much one agent may write: the rules alone, with their own clock and options, without an
- * agent.
- */
+/** How much one agent may write: the rules alone, with a clock and options, without an agent. */
 import { describe, expect, test } from "vitest";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { WRITE_LIMITS_DEFAULT, WriteLimits } from "../../core/turn/WriteLimits.ts";

@@ -9,10 +9,7 @@ export interface SourceFile {
   readonly text: string;
   /** Comments are blanks. */
   readonly uncommented: string;
-  /**
-   * The text with blanks in place of comments and of the contents of strings, templates and regular
-   * expressions.
-   */
+  /** The text with blanks in place of comments and of what strings, templates, regexes contain. */
   readonly code: string;
 }
 

@@ -57,10 +57,7 @@ function importer(imports: Graph, [from, to]: ReadonlyArray<string>): string {
   return from!;
 }
 
-/**
- * A shortest circle through each node that has one, without those that share a node with an earlier
- * one.
- */
+/** A shortest circle for each node that has one, without those that share an earlier node. */
 function circlesIn(graph: Graph): string[][] {
   const taken = new Set<string>();
   const found: string[][] = [];

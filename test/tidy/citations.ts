@@ -34,10 +34,7 @@ const NOT_CITING = /^test\/tidy\b/;
 type Where = Omit<Finding, "path">;
 interface Cited {
   readonly path: string;
-  /**
-   * Comments of a source file, or a whole page; of the file's length, so that places are the
-   * file's.
-   */
+  /** Comments of a source file, or a whole page, of the same length: places are the file's. */
   readonly text: string;
 }
 
@@ -169,10 +166,7 @@ class Index {
   }
 }
 
-/**
- * Words that were retired, each with what is said instead. As identifiers only: comments may quote
- * an older release.
- */
+/** Retired words, each with what replaces it. Identifiers only: comments may quote old releases. */
 const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string]> = [
   [/\w*[pP]arcel\w*/g, "a batch of requests (RequestBatcher)"],
   [/\w*\bLull\b\w*/g, "OpenExchanges"],

@@ -7,10 +7,7 @@ import { slicesOf, TimeSlices, turnSlicesOf } from "../../core/time/TimeSlices.t
 import type { TimeShape } from "../../core/time/Time.ts";
 import { agentId } from "../../schemas/Address.ts";
 
-/**
- * A clock that stands still but for what the test lets things cost; timers run when they are told
- * to.
- */
+/** A clock that moves only as the test lets things cost; timers run when they are told to. */
 function standingClock() {
   let nowMs = 1_000;
   const timers: Array<readonly [ms: number, f: () => void]> = [];

@@ -1,7 +1,4 @@
-/**
- * The rules of `npm run upgrade`: each holds for what a right run leaves, and finds what is
- * planted.
- */
+/** The rules of `npm run upgrade`: each holds after a right run, and finds what is planted. */
 import { describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import type { History } from "../kit/checkers.ts";

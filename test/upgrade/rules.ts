@@ -33,10 +33,7 @@ export function checkJobs(name: string, jobs: number, ran: ReadonlyArray<Ran>): 
   return isOrdered ? [] : [`${name}: its queue ran in the order ${numbers.join(", ")}`];
 }
 
-/**
- * Keys of schedules are `schedule:<id>:<due>`; those of a cron are more than one. Its marks are
- * `<id>:<due>`.
- */
+/** Keys of schedules are `schedule:<id>:<due>`, several for a cron. Its marks: `<id>:<due>`. */
 export function checkCron({ id, events }: History, ran: ReadonlyArray<Ran>): Violations {
   const dues = new Map<string, number[]>();
   for (const key of events.flatMap(({ head }) => head.turns.flatMap(({ done }) => done ?? []))) {

@@ -1,6 +1,4 @@
-/**
- * Requests that hold several events: each its own bytes, id and type, however the JSON is written.
- */
+/** Requests with several events: each its own bytes, id and type, however the JSON is written. */
 import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import type { Verdict } from "../../core/webhook/WebhookRoute.ts";

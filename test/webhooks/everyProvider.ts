@@ -45,9 +45,7 @@ export interface Provider {
   readonly body: string;
   /** Sent, but not signed. */
   readonly also?: Readonly<Record<string, string>>;
-  /**
-   * Headers without which there is no right signature; the others that `sign` makes are not signed.
-   */
+  /** Headers without which no signature is right. The others that `sign` makes are not signed. */
   readonly signed: ReadonlyArray<string>;
   /** Seconds; absent: the provider signs no time. */
   readonly toleranceSeconds?: number;

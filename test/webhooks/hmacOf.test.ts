@@ -1,6 +1,4 @@
-/**
- * `hmacOf` makes what `createHmac` makes, for every hash, encoding, and length of key and message.
- */
+/** `hmacOf` is `createHmac`, for every hash, encoding, and length of key and message. */
 import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { hmacOf, type HmacHash } from "../../services/webhooks/verifier/hmacOf.ts";
@@ -8,9 +6,7 @@ import { hmacOf, type HmacHash } from "../../services/webhooks/verifier/hmacOf.t
 const HASHES = ["sha1", "sha256", "sha512"] as const;
 /** About a block of either kind, and past it: a key that is hashed first. */
 const KEY_LENGTHS = [1, 9, 63, 64, 65, 127, 128, 129, 500];
-/**
- * Nothing, about a block, about the scratch memory with a block of either kind before, and past it.
- */
+/** None, about a block, about the scratch memory with either kind of block, and past it. */
 const LENGTHS = [0, 1, 63, 64, 300, 32_639, 32_640, 32_641, 32_703, 32_704, 32_705, 100_000];
 
 const expected = (name: HmacHash, key: Buffer, message: Buffer, encoding: "hex" | "base64") =>

@@ -240,10 +240,7 @@ test("a body with a signed one's CRC-32 passes, and its transmission id reveals 
   expect(second).toMatchObject({ replayId: "t-1" });
 });
 
-/**
- * Four bytes behind `start` that give the whole the wanted CRC-32: it is linear, so they can be
- * solved for.
- */
+/** Four bytes after `start` for the wanted CRC-32 of the whole: linear, so they can be solved. */
 function withCrc(start: string, wanted: number): Uint8Array {
   const at = (tail: number) => {
     const bytes = Buffer.alloc(Buffer.byteLength(start) + 4);

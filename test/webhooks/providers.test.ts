@@ -1,6 +1,4 @@
-/**
- * Rules for every provider of the table: signed requests are accepted, and nothing else.
- */
+/** Rules for every provider of the table: signed requests are accepted, and nothing else. */
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {

@@ -1,6 +1,4 @@
-/**
- * Names made of entities: by `escapedSlug`, which keeps them apart, and by `slug`, which does not.
- */
+/** Names made of entities: `escapedSlug` keeps them apart, and `slug` does not. */
 import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { body, escapedSlug, InvalidWebhook, slug } from "../../services/webhooks/index.ts";

@@ -1,7 +1,4 @@
-/**
- * Providers that sign the URL, behind each kind of proxy: whose URL it is, and what may differ in
- * it.
- */
+/** Providers that sign the URL, behind each kind of proxy: whose it is, what may differ in it. */
 import { describe, expect, test } from "vitest";
 import { urlOf } from "../../services/gateway/requests.ts";
 import {

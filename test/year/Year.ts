@@ -58,10 +58,7 @@ const FLAT = 1.05;
 const AT_ONCE = 64;
 /** How long a lost host's lease takes to expire, as in production. */
 const TAKE_OVER_MS = 5_000;
-/**
- * The chance on each day. What a dead host leaves behind in this process costs time on each later
- * day.
- */
+/** The chance on each day. What a dead host leaves in this process costs time on later days. */
 const HOST_KILLS = 0.02;
 /** The chance on each day. One that is due waits for the next trim. */
 const TRIMMER_KILLS = 0.1;

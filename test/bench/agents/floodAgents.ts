@@ -1,7 +1,4 @@
-/**
- * The module of the flood and hold benches: a state write for each request, and a turn that never
- * ends.
- */
+/** The module of the flood and hold benches: a state write a request, and an endless turn. */
 import { Agent, routeAgentRequest } from "agents";
 
 export class Counter extends Agent<{}, { readonly count: number }> {

@@ -1,6 +1,4 @@
-/**
- * The module of the memory bench: agents of each kind, and a page that says what the process holds.
- */
+/** The module of the memory bench: agents of each kind, and a page of what the process holds. */
 import { Agent, routeAgentRequest } from "agents";
 
 /** Bytes, after a collection. */

@@ -1,7 +1,4 @@
-/**
- * The module of the benches over WebSockets, and of requests: a board that changes a state of 1 KB,
- * and an echo.
- */
+/** The module of the benches of WebSockets and requests: a board with 1 KB of state; an echo. */
 import { Agent, callable, routeAgentRequest } from "agents";
 
 /** With its names and the counter: a state of 1 KB. */

@@ -1,7 +1,4 @@
-/**
- * WebSocket clients in a process of their own (`socketClients.ts`): opened, then run as often as
- * asked.
- */
+/** WebSocket clients in a process of their own (`socketClients.ts`), run as often as asked. */
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { BenchFailed } from "../Bench.ts";

@@ -1,7 +1,4 @@
-/**
- * Finds the floor pipeline and its load scripts, which are not part of this project, so that they
- * can't drift.
- */
+/** Finds the floor pipeline and its load scripts, which belong to no release: they can't drift. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -41,10 +41,7 @@ export interface RunningAgents {
   readonly nats: TestNats;
   /** The version of nats-server. */
   readonly serverVersion: string;
-  /**
-   * Value of a series without labels at the one process or at the last gateway; 0 when it has none
-   * yet.
-   */
+  /** Value of a series without labels at the only process or last gateway; 0 if it has none. */
   readonly metric: (name: string) => Promise<number>;
   /** Processor seconds of the Node processes so far; NaN where there is no /proc. */
   readonly nodeSeconds: () => number;

@@ -1,7 +1,4 @@
-/**
- * The base for RPC and requests: uWebSockets and a responder on core NATS (`socketFloor`), in one
- * process or two.
- */
+/** The base for RPC and requests: uWebSockets and core NATS (`socketFloor`), in 1 or 2 parts. */
 import { fileURLToPath } from "node:url";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { startNats } from "../../kit/natsServer.ts";

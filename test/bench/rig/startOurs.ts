@@ -118,9 +118,7 @@ async function isReady(adminPort: number): Promise<boolean> {
   }
 }
 
-/**
- * The gateways' own count of answers, by status: exact, answers to callers that had gone included.
- */
+/** The gateways' own count of answers by status: exact, with answers to callers that left. */
 async function answersOf(adminPort: number): Promise<ReadonlyMap<number, number>> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
   const found = text.matchAll(/^agents_webhooks_total\{.*status="(\d+)".*\} (\d+)$/gm);

@@ -28,10 +28,7 @@ const SHARDS = 4;
 const LEASE_TTL_MS = 2_000;
 /** Enough of each that one damaged thing is seldom damaged twice in the same way. */
 const AGENTS_OF: Readonly<Record<KeeperSize, number>> = { small: 4, large: 3, huge: 2 };
-/**
- * Events of each agent: enough that there is a snapshot, and few enough to read a journal thousands
- * of times.
- */
+/** Events of each agent: enough for a snapshot, and few enough to read thousands of times. */
 const INPUTS = 60;
 const SENDERS = 8;
 const SETTLED_TIMEOUT_MS = 90_000;

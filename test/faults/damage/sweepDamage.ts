@@ -22,10 +22,7 @@ import { Random } from "../../sim/rig/Random.ts";
 import { harm } from "./harm.ts";
 import { Recorded, type Material, type StoredAt } from "./Material.ts";
 
-/**
- * The result for one damaged item: the reader's error, or `the same` if it returns what was
- * written.
- */
+/** The result for a damaged item: the reader's error, or `the same` if it is as it was written. */
 type Verdict = { readonly is: string } | { readonly wrong: string };
 
 /** One stored item, its agent, and what happens when these bytes replace it. */

@@ -11,9 +11,7 @@ import { startNats, type TestNats } from "../../kit/natsServer.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { Routes } from "./Routes.ts";
 
-/**
- * Several times what a run of many minutes stores; a file that takes the rest makes the disk full.
- */
+/** Several times what a run of many minutes stores; a file that takes the rest fills the disk. */
 const DISK_MIB = 512;
 const HEALTHY_TIMEOUT_MS = 60_000;
 const MONITOR_TIMEOUT_MS = 2_000;

@@ -41,10 +41,7 @@ export interface Note {
 export class Client {
   readonly board: string;
   readonly readonly: boolean;
-  /**
-   * What an `AgentClient` shows: a state that comes after a later one is passed over. One list a
-   * connection.
-   */
+  /** What an `AgentClient` shows: states in order, a late one left out. One list a connection. */
   readonly seen: Seen[][] = [];
   reconnects = -1;
   closed = false;
@@ -146,10 +143,7 @@ export class Clients {
     await Promise.all(this.calls);
   }
 
-  /**
-   * I9: resolves when every client shows its board's state; else the deadline's error says who does
-   * not.
-   */
+  /** I9: resolves when every client shows its board's state; else the error says who does not. */
   async settled(timeoutMs: number): Promise<void> {
     await pollUntil(
       "every client shows the last state of its board",

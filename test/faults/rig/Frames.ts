@@ -3,16 +3,10 @@
  * one without breaking the stream. It has to see a connection from its first byte.
  */
 
-/**
- * The line of a message: `MSG <subject> <sid> [reply] <bytes>`, with headers `HMSG … <bytes of
- * headers> <bytes>`.
- */
+/** The line of a message: `MSG <subject> <sid> [reply] <bytes>`; `HMSG … <bytes> <bytes>`. */
 const MESSAGE = /^H?MSG /;
 const LINE_END = "\r\n";
-/**
- * An inbox's message by pull consumer: the only kind that a broker may send twice, or after a later
- * one.
- */
+/** An inbox's message by pull consumer: only these may a broker send twice, or late. */
 const INBOX_ACK = /^\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?[^.]*_INBOX(?:_\d+)?\./;
 
 export interface Frame {

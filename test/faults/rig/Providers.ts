@@ -11,18 +11,12 @@ import type { Random } from "../../sim/rig/Random.ts";
 import { SECRET } from "../../kit/Installation.ts";
 import type { Order } from "./rigModule.ts";
 
-/**
- * Longer than the route's deadline. After this long without an answer, a provider repeats its
- * request.
- */
+/** Longer than the route's deadline. Without an answer by then, a provider asks again. */
 const PATIENCE_MS = 5_000;
 /** Between two attempts. */
 const RETRY_MS = 250;
 const SENDERS = 8;
-/**
- * Between two requests of a sender, at the usual pace: some 80 a second in all, with room for the
- * faults' own work.
- */
+/** Between two requests of a sender: some 80 a second in all, with room for the faults' work. */
 const PACE_MS = 100;
 /** A take-over of everything, more than once, on a busy machine. */
 const MORE_TIMEOUT_MS = 60_000;
@@ -113,10 +107,7 @@ export class Providers {
       .map(({ order, statuses }) => ({ agent: order.agent, key: `github:${order.id}`, statuses }));
   }
 
-  /**
-   * Sends one more order, for a fault that needs one, to any gateway or to the given one. Resolves
-   * with its answers.
-   */
+  /** Sends one more order for a fault, to any gateway or a given one. Resolves with answers. */
   async order(agent: string, op: Order["do"], gateway?: number): Promise<ReadonlyArray<number>> {
     const sent = this.make(agent, op, false);
     const url = gateway === undefined ? this.random.pick(this.urls) : this.urls[gateway]!;

@@ -1,6 +1,4 @@
-/**
- * Takes the webhooks that agents send, and refuses some: what arrived, under which idempotency key.
- */
+/** Takes the webhooks that agents send, and refuses some: what arrived, under which key. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Random } from "../../sim/rig/Random.ts";

@@ -20,9 +20,7 @@ import type { Run } from "./rigModule.ts";
 export const LEASE_TTL_MS = 1_500;
 /** Some a host, some agents a shard. */
 const SHARDS = 8;
-/**
- * Hosts' caches of some dozens of small agents; a full disk is made by a file that takes the rest.
- */
+/** Hosts' caches of dozens of small agents; a file that takes the rest makes a full disk. */
 const HOST_DISK_MIB = 64;
 /** Several take-overs, one after the other, on a busy machine. */
 const SHARED_TIMEOUT_MS = 45_000;
@@ -148,10 +146,7 @@ export class Rig {
       .join("\n");
   }
 
-  /**
-   * Puts into the logs what each server knows of connections and streams, and who holds which
-   * lease. Never rejects.
-   */
+  /** Logs what each server knows of connections and streams, and the leases. Never rejects. */
   async diagnose(): Promise<void> {
     for (const { monitorPort } of this.broker?.servers ?? [])
       for (const path of ["connz?subs=1", "jsz?streams=true&consumers=true"])

@@ -5,10 +5,7 @@
  */
 import { Link } from "./Link.ts";
 
-/**
- * The address that a server advertises to the others. Nobody listens there, so that no route
- * bypasses the links.
- */
+/** The address that a server advertises to others. Nobody listens: no route bypasses the links. */
 const NOWHERE = "127.0.0.1:1";
 
 export class Routes {

@@ -42,10 +42,7 @@ export interface RigHistory {
   readonly readMs: number;
 } // prettier-ignore
 
-/**
- * I1: accepted ⇒ done exactly once, or dead where it was poison; a wrong signature never reaches an
- * agent (I10).
- */
+/** I1: accepted ⇒ done once, or dead where it was poison; wrong signatures reach no agent (I10). */
 export function checkInputs({ orders, ledgers }: RigHistory): Violations {
   const histories = ledgers.map(({ history }) => webhooksOf(history));
   const honest = orders.filter(({ forged }) => !forged);
@@ -163,10 +160,7 @@ export function checkAttempts({ orders, runs, hostTroubles }: RigHistory): Viola
   return wrong;
 }
 
-/**
- * I9: every state that a socket received is the journal's state at that sequence, or one within
- * that commit.
- */
+/** I9: a state that a socket received is the journal's at that sequence, or within its commit. */
 export function checkSeen({ boards, clients }: RigHistory): Violations {
   const wrong: string[] = [];
   const initial = JSON.stringify({ note: "", n: 0 });
@@ -283,10 +277,7 @@ const deadIds = ({ events }: History): string[] =>
     ),
   );
 
-/**
- * Texts of the states that may be told for a sequence: those of the last event up to it, and the
- * one before.
- */
+/** Texts of states that may go out at a sequence: the last event's up to it, and those before. */
 function statesOf(history: History, initial: string): (seq: number) => ReadonlyArray<string> {
   const image = new AgentImage(history.id);
   const steps: Array<{ readonly seq: number; readonly texts: string[] }> = [

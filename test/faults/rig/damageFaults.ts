@@ -110,9 +110,7 @@ async function imageOf(
   return image;
 }
 
-/**
- * The newest snapshot of each agent is damaged, and a host without caches must use what is left.
- */
+/** The newest snapshot of each agent is damaged: a host without caches must use what is left. */
 const snapshotDamage: Fault = async (world, random) => {
   const { rig, providers } = world;
   const { journal, snapshots } = rig.inspector;

@@ -1,7 +1,4 @@
-/**
- * Disks without room, under a host and under a nats-server. Possible where the machine lets us
- * mount a file system.
- */
+/** Disks without room, under a host and a nats-server, where the machine lets us mount a disk. */
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { pollUntil } from "../../kit/poll.ts";
@@ -13,10 +10,7 @@ const PAGE_BYTES = 4096;
 const BITE_TIMEOUT_MS = 30_000;
 /** Enough that each host had some of it. */
 const SOME = 60;
-/**
- * A nats-server that comes to itself does it by then; else it is started again, as an operator
- * would.
- */
+/** A nats-server that recovers does so by then; else it is started again, as by an operator. */
 const RECOVERS_MS = 5_000;
 
 /** Fills the disk; the returned function frees it. */

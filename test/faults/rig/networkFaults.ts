@@ -10,28 +10,20 @@ import type { Fault } from "./faults.ts";
 import type { World } from "./readBack.ts";
 
 const SERVERS = 3;
-/**
- * Followers wait 4 to 9 s for a leader that is silent, and an election may fail; on a busy machine.
- */
+/** Followers wait 4 to 9 s for a silent leader, and an election may fail on a busy machine. */
 const ELECTION_TIMEOUT_MS = 40_000;
 /** A pair that is cut for less sees nothing of it, for more than this it has elected. */
 const PAIR_CUT_MS_MAX = 12_000;
 const PAIR_CUT_MS_MIN = 1_000;
 /** Enough that each host had some of it. */
 const SOME = 40;
-/**
- * The share of inputs that come twice or late: many, and each host still gets some as they were
- * sent.
- */
+/** The share of inputs that come twice or late: many, and some still come as they were sent. */
 const UNRULY_SHARE = 0.4;
 /** Past the next inputs of the same agent, also of a quiet one. */
 const LATE_MS_MAX = 1_500;
 const BITE_TIMEOUT_MS = 30_000;
 
-/**
- * The server that leads the journal does not hear the others, nor they it: they elect, and it may
- * store nothing.
- */
+/** The server that leads the journal is cut off from the others: they elect, it stores nothing. */
 const routeIsolate: Fault = async (world) => {
   const { rig, providers } = world;
   const { broker } = rig;

@@ -1,6 +1,4 @@
-/**
- * Mail: what is read of a message's bytes and its envelope, and SMTP sessions with a real listener.
- */
+/** Mail: what is read of a message's bytes and envelope, and SMTP sessions with a real listener. */
 import { connect } from "node:net";
 import { Effect, Exit, Scope } from "effect";
 import { ReceivedEmail } from "../../../core/mail/AgentEmail.ts";

@@ -1,6 +1,4 @@
-/**
- * What MCP servers answer: a real HTTP server that says anything, and the client that agents have.
- */
+/** What MCP servers answer: a real HTTP server that says anything, and the agents' client. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { McpRequestFailed, type McpConnectOptions } from "../../../core/mcp/McpClients.ts";

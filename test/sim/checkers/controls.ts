@@ -118,10 +118,7 @@ const knows = (events: ReadonlyArray<JournaledEvent>, control: Control, begun: R
       head.host === begun.host && seq > control.seq && storedMs <= begun.atMs,
   );
 
-/**
- * It continues at once, before the request is stored, and may be asked to before its pause is
- * stored.
- */
+/** It continues at once, before the request is stored, maybe before its pause is stored. */
 function isResumed(runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run): boolean {
   const asked = runs.filter(({ kind, host }) => kind === "control" && host === begun.host);
   const paused = asked.filter(({ op, atMs }) => op === "pause" && atMs <= storedMs);

@@ -68,10 +68,7 @@ export function checkErrandsEnd(run: RunHistory): Violations {
   return wrong;
 }
 
-/**
- * Instances with a step during which hosts died so often that it was given up, as intended. Only
- * long runs have any.
- */
+/** Instances given up on purpose: hosts died too often during a step. Only in long runs. */
 function crashedOut({ observed }: RunHistory): Set<string> {
   const begun = new Map<string, number>();
   for (const { kind, agent, key } of observed.runs)

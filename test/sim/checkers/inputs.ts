@@ -21,10 +21,7 @@ const whole = ({ agents, observed }: RunHistory): AgentHistory[] =>
 const parsed = (history: AgentHistory): unknown[] =>
   statesOf(history).after.map((text) => (text === undefined ? undefined : JSON.parse(text)));
 
-/**
- * I1: an input that got a 2xx is done exactly once or is a dead letter, and its mark is stored
- * once.
- */
+/** I1: an input that got a 2xx is done once or a dead letter, and its mark is stored once. */
 export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
   const wrong: string[] = [];
   const letters = new Set(run.letters.map(({ agent, key }) => `${agent} ${key}`));
@@ -60,10 +57,7 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
   return wrong;
 }
 
-/**
- * I4: after each event the state, which counts marks, is in step with the inputs and jobs that are
- * done.
- */
+/** I4: after each event the state, which counts marks, agrees with the inputs and jobs done. */
 export function checkCommitsAreWhole(run: RunHistory): Violations {
   return whole(run).flatMap((history) =>
     effectsOf(history, parsed(history))
@@ -76,10 +70,7 @@ export function checkCommitsAreWhole(run: RunHistory): Violations {
   );
 }
 
-/**
- * `SUSPECT_AGE_MS` of `InputDoubts`: an input that is not older is not announced when its agent
- * wakes.
- */
+/** `SUSPECT_AGE_MS` of `InputDoubts`: an input no older is not announced at the agent's wake. */
 const YOUNG_MS = 3_000;
 /**
  * Three runs that were lost without a trace while the input was young, as that is two leases of a
@@ -104,9 +95,7 @@ function earlyOwners(
   ).length;
 }
 
-/**
- * I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths.
- */
+/** I7: no attempt past the limit and one marked; a killing input is dead after as many deaths. */
 export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const wrong: string[] = [];
   // A workflow's drives and steps have limits of their own.
@@ -154,15 +143,10 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["call", "pay", "tape", "petition
 /** `CallLane`. */
 const isDurableCall = ({ id = "" }: Cause): boolean => id.startsWith("call:");
 
-/**
- * `core/retry/retryPolicy`: an input whose steps are being undone runs again after this many
- * deaths.
- */
+/** `core/retry/retryPolicy`: an input whose steps are being undone runs again so many deaths on. */
 const UNDOING_DEATHS_MAX = 20;
 
-/**
- * Mail has more attempts than other jobs, and a message to a workflow is sent until it is stored.
- */
+/** Mail has more attempts than other jobs; a message to a workflow is sent until it is stored. */
 function attemptsOf(key = "", className: string): number {
   if (key.startsWith("signal-out:")) return Infinity;
   if (key.startsWith("mail-out:")) return MAIL_RETRY_DEFAULT.maxAttempts;
@@ -172,10 +156,7 @@ function attemptsOf(key = "", className: string): number {
 /** Virtual time; a healthy installation needs a few hops. */
 const PROBE_MS_MAX = 500;
 
-/**
- * I8: once everything is repaired, every agent answers at once, whatever blocks others; nothing
- * waits forever.
- */
+/** I8: after repairs every agent answers at once, whatever blocks others; nothing waits forever. */
 export function checkPoisonBlocksNobody(run: RunHistory): Violations {
   const { probes, damaged } = run.observed;
   return [

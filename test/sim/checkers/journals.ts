@@ -8,10 +8,7 @@ import { statesOf } from "./states.ts";
 const whole = ({ agents, observed }: RunHistory) =>
   agents.filter(({ id }) => !observed.damaged.has(id.name));
 
-/**
- * I2: every event follows the one before it, and every way to rebuild an agent has the same bytes
- * as its result.
- */
+/** I2: every event follows the one before it, and all ways to rebuild an agent agree in bytes. */
 export function checkReplayIsExact(run: RunHistory): Violations {
   return whole(run).flatMap((history) => {
     const { id, refused, pictures } = history;
@@ -33,9 +30,7 @@ export function checkErasureLeftNothing({ observed, stored }: RunHistory): Viola
   return observed.erased === undefined ? [] : checkErasedIsGone(stored(), observed.erased);
 }
 
-/**
- * I11: no byte of an erased agent's payload is left anywhere. `erased`: the content of its payload.
- */
+/** I11: no byte of an erased agent's payload is left. `erased`: the content of its payload. */
 export function checkErasedIsGone(
   stored: Iterable<{ readonly where: string; readonly bytes: Uint8Array }>,
   erased: ReadonlyArray<string>,
@@ -48,19 +43,14 @@ export function checkErasedIsGone(
   return wrong;
 }
 
-/**
- * I18: the rest of a trimmed journal, together with its base, rebuilds the same bytes as the whole
- * history.
- */
+/** I18: the rest of a trimmed journal and its base rebuild the same bytes as all its history. */
 export function checkTrimmingLosesNothing(run: RunHistory): Violations {
   return whole(run).flatMap(({ id, differing }) =>
     differing.map((way) => `${addressKey(id)}, trimmed: ${way} differs from the whole history`),
   );
 }
 
-/**
- * I12: whoever reads a damaged event detects it: the agent is quarantined, nothing is cut short.
- */
+/** I12: readers of a damaged event detect it: the agent is quarantined, nothing is cut short. */
 export function checkDamageIsFound(run: RunHistory): Violations {
   const wrong: string[] = [];
   for (const { id, unreadable, refused } of run.agents) {

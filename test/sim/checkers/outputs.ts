@@ -7,19 +7,13 @@ import type { RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";
 import { statesOf, type StatesOf } from "./states.ts";
 
-/**
- * Before anything set it; seeded by a read, and replaced within the same commit by the write that
- * follows.
- */
+/** Before anything set it. Seeded by a read, and replaced in that commit by the next write. */
 const INITIAL: Readonly<Record<string, string>> = {
   Ledger: '{"count":0}',
   Board: '{"note":"","n":0}',
 };
 
-/**
- * I9: no client sees a state that the journal has not; sequences do not go back; at rest all have
- * the last.
- */
+/** I9: clients see no state that the journal lacks, in order, and all have the last at rest. */
 export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
   const wrong: string[] = [];
   const states = new Map<string, StatesOf>();

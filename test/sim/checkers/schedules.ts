@@ -49,10 +49,7 @@ interface Row {
   readonly time: number;
 }
 
-/**
- * One-shots that were due long before they were cancelled; intervals that stood still while all was
- * well.
- */
+/** One-shots due long before they were cancelled; intervals that stood still without reason. */
 function missed(run: RunHistory, { id, events }: AgentHistory): string[] {
   const wrong: string[] = [];
   const rows = new Map<string, Row>();

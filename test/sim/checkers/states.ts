@@ -8,10 +8,7 @@ import type { AgentHistory } from "../rig/RunHistory.ts";
 export interface StatesOf {
   /** JSON text after each event. */
   readonly after: ReadonlyArray<string | undefined>;
-  /**
-   * By sequence: every text that was the state at some point of that event, including its beginning
-   * and end.
-   */
+  /** By sequence: every text that was the state during that event, its beginning and end too. */
   readonly within: ReadonlyMap<number, ReadonlySet<string>>;
   /** The first event that does not follow the one before it, in words. */
   readonly broken: string | undefined;

@@ -1,7 +1,4 @@
-/**
- * Planted bugs of steps (`plantedBugs.ts`): parts that stay, results that are lost, and turns that
- * nobody waits for.
- */
+/** Planted bugs of steps (`plantedBugs.ts`): parts that stay, lost results, unawaited turns. */
 import { CallResults } from "../../../core/durableCall/CallResults.ts";
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";

@@ -1,7 +1,4 @@
-/**
- * Shared by several planted bugs (`plantedBugs.ts`): something is sent before the turn that asked
- * for it is stored.
- */
+/** Used by planted bugs (`plantedBugs.ts`): something is sent before its turn is stored. */
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";
 import { patch } from "../rig/patch.ts";
 import { Ledger, type SubjectEnv } from "../subjects.ts";
@@ -28,10 +25,7 @@ type Asking = Record<
   (this: Ledger, ...args: never[]) => Promise<unknown>
 >;
 
-/**
- * And a turn goes on after it has asked, as it may: else both would be stored at nearly the same
- * time.
- */
+/** And a turn goes on after it has asked, else both would be stored at almost the same time. */
 export function sendsEarlyInTurn(lane: Pick<QueueLane, "push">, asking: keyof Asking): () => void {
   const offPush = sendsEarly(lane);
   const offAsking = patch(

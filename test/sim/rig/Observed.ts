@@ -39,10 +39,7 @@ export interface Stopped {
   readonly name: string;
   readonly key: string;
   readonly attempt: number;
-  /**
-   * True if the worker died, in which other agents run; false if only the process of this agent
-   * did.
-   */
+  /** True if the worker died, in which others run; false if only this agent's process did. */
   readonly isWorker: boolean;
   readonly atMs: number;
 }
@@ -109,10 +106,7 @@ export interface Probe {
 
 export class Observed {
   readonly sent = new Map<string, SentWebhook>();
-  /**
-   * When each key was stored in the inbox, by the broker's clock: a provider asks again, and so
-   * does a gateway.
-   */
+  /** When each key was stored in the inbox, by the broker's clock: senders repeat requests. */
   readonly copies = new Map<string, number[]>();
   /**
    * Leases that ended before their time, neither released nor expired: the next owner comes sooner
@@ -143,10 +137,7 @@ export class Observed {
   readonly forged: number[] = [];
   /** Ids that only forged requests and readonly connections used. */
   readonly forbidden: string[] = [];
-  /**
-   * Times that a run may have been lost: hosts that began, appends that were refused or not heard
-   * of.
-   */
+  /** Times that a run may have been lost: new hosts, appends that were refused or unheard of. */
   disruptions = 0;
   /** A host's clock was wrong for a time. */
   clockJumped = false;
@@ -162,9 +153,7 @@ export class Observed {
   readonly unowned: string[] = [];
   /** What damaged agents answered at the end. */
   readonly damagedAnswers: number[] = [];
-  /**
-   * Events that were trimmed, oldest first, by agent; not those of an agent that was erased since.
-   */
+  /** Trimmed events, oldest first, by agent, without those of an agent erased since. */
   readonly trimmed = new Map<string, StoredEvent[]>();
 
   /** They go to the archive first. */

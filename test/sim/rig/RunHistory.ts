@@ -39,10 +39,7 @@ export interface AgentHistory {
   readonly unreadable: ReadonlyArray<number>;
   /** Every way to rebuild it; none when its journal is damaged. */
   readonly pictures: ReadonlyArray<Picture>;
-  /**
-   * For an agent whose journal was trimmed: ways that give other bytes than its whole history, done
-   * inputs included.
-   */
+  /** For an agent with a trimmed journal: ways that give other bytes than its whole history. */
   readonly differing: ReadonlyArray<string>;
   /** What full replay ended with, where it failed. */
   readonly refused: string | undefined;
@@ -50,18 +47,12 @@ export interface AgentHistory {
   readonly marks: ReadonlyArray<string> | undefined;
   /** The rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
-  /**
-   * For a marcher: its steps in order, and its fibers that are owed; undefined where there is no
-   * such table.
-   */
+  /** For a marcher: its steps in order, and its owed fibers; undefined without such a table. */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
   /** For a caller: what its turns wrote, in order; undefined where there is no such table. */
   readonly parts: ReadonlyArray<string> | undefined;
-  /**
-   * For a payer: the orders of its bills, what its budget has spent, and how many reservations
-   * there are.
-   */
+  /** For a payer: its bills' orders, what its budget has spent, its number of reservations. */
   readonly bills: ReadonlyArray<string> | undefined;
   readonly used: string | undefined;
   readonly reserved: number | undefined;

@@ -19,10 +19,7 @@ import { Random } from "./Random.ts";
  */
 export const never = (): Promise<never> => new Promise(() => undefined);
 
-/**
- * Answers that are on the same machine's side of a fast network come at once; the rest after so
- * long, at most.
- */
+/** Answers from the same machine come at once; the rest after at most so long. */
 const LATENCY_MS_MAX = 4;
 
 export interface ProcessOptions {

@@ -18,19 +18,13 @@ export interface Rates {
   readonly repeated: number;
   /** Acks and naks that are lost. */
   readonly ackLost: number;
-  /**
-   * Clients' messages that are lost between gateway and host, others of the same client before and
-   * after them not.
-   */
+  /** Clients' messages lost between gateway and host, but not their clients' others. */
   readonly messageLost: number;
 }
 
 export type Fate = "well" | "never" | "at once" | "later";
 
-/**
- * An append that nobody waits for any more lands at most so much later: past a lease and its
- * take-over.
- */
+/** An append that nobody waits for lands at most so much later: past a lease and a take-over. */
 const LATE_MS_MAX = 4_000;
 
 export class Weather {

@@ -7,10 +7,7 @@ import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
 import { PAGE_SIZE } from "../../../services/sqlite/PagePool.ts";
 import { patch } from "./patch.ts";
 
-/**
- * Watches the cache files of this process; the returned function ends it. `full`: folders of disks
- * without room.
- */
+/** Watches the cache files until the returned function is called. `full`: folders on full disks. */
 export function limitDisks(full: ReadonlySet<string>, refused: () => void): () => void {
   const isFull = (file: CacheFile): boolean => {
     const { path } = file as unknown as { readonly path: string };
