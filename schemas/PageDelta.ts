@@ -22,10 +22,7 @@
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const PAGE_DELTA_VERSION = 1;
-/**
- * Bytes of the largest database. An image must fit in one buffer, and a larger count is refused
- * before allocation.
- */
+/** Bytes of the largest database: an image is one buffer. More is refused unallocated. */
 export const IMAGE_BYTES_MAX = 2 ** 30;
 
 /** SQLite's limits for a page size. */

@@ -199,10 +199,7 @@ export class Subjects {
   isCall(subject: string): boolean {
     return subject.startsWith(`${this.namespace}.call.`);
   }
-  /**
-   * As `call`, for what gateways may not ask (`isControl`), so that the broker's permissions can
-   * tell the two apart.
-   */
+  /** As `call`, for what gateways may not ask (`isControl`): permissions tell the two apart. */
   control(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.control.${shard}.${this.tail(id)}`;
   }

@@ -335,10 +335,7 @@ export class Agent<
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
-  /**
-   * Calls a method by a cron expression, in UTC unless `options.timezone` says otherwise. Resolves
-   * to the schedule.
-   */
+  /** Calls a method by cron, in UTC or in `options.timezone`. Resolves to the schedule. */
   schedule<T = unknown>(
     cron: string,
     callback: keyof this & string,
@@ -409,10 +406,7 @@ export class Agent<
     return this.getSchedules<T>(criteria);
   }
 
-  /**
-   * Cancels a schedule: once this turn is stored, its callback no longer starts. Resolves to
-   * whether it existed.
-   */
+  /** Cancels a schedule once this turn is stored. Resolves to whether it existed. */
   async cancelSchedule(id: string): Promise<boolean> {
     return this.#apis.schedules.cancel(id);
   }
@@ -600,10 +594,7 @@ export class Agent<
     this.#apis.workflows.reject(workflowId, given, options);
   }
 
-  /**
-   * Sends an event for `step.waitForEvent`; it is kept until a step waits for it. Rejects for an
-   * unknown workflow.
-   */
+  /** Sends an event for `step.waitForEvent`, kept until a step waits. Rejects if unknown. */
   async sendWorkflowEvent(
     workflowName: string,
     workflowId: string,

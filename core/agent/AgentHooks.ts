@@ -78,10 +78,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
    * it, since it would decide too late. Default: accepts all.
    */
   validateStateChange(_next: State, _source: StateSource): void {}
-  /**
-   * Hook: the state was set, by a client or by the agent. Not called for a change that the
-   * validator rejected.
-   */
+  /** Hook: the state was set, by a client or the agent; not for what the validator rejects. */
   onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
   /** @deprecated Use `onStateChanged`. */
   onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
@@ -116,10 +113,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   shouldConnectionReadStream(_connection: Connection, _key: string): boolean | Promise<boolean> {
     return true;
   }
-  /**
-   * Hook: whether a new connection receives the protocol's frames (identity, state, MCP servers).
-   * Default true.
-   */
+  /** Hook: whether a new connection receives the protocol's frames. Default true. */
   shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
     return true;
   }

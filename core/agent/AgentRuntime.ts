@@ -39,10 +39,7 @@ interface SocketsRuntime {
 export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, SocketsRuntime {
   /** What the methods of `Agent` delegate to. */
   readonly apis: AgentApis;
-  /**
-   * Records that a call of the API has rejected. Its turn waits until it is known whether anything
-   * handles it.
-   */
+  /** Records that a call of the API has rejected. Its turn waits until it is handled or not. */
   rejects(): void;
   /** The agent's own sink of observability events, unless its class sets another. */
   readonly observability: Observability;

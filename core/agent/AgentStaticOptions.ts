@@ -42,10 +42,7 @@ export interface AgentStaticOptions {
    * Workflows and fibers are not turns. 0: no limit. Default 900, or the host's `--turn-seconds`.
    */
   readonly turnSeconds?: number;
-  /**
-   * Milliseconds within which interrupted fibers are found after their host has died; at least 100.
-   * Default 30,000.
-   */
+  /** Milliseconds to find a dead host's interrupted fibers in; at least 100. Default 30,000. */
   readonly keepAliveIntervalMs?: number;
   /** Milliseconds that `onStart` waits for `onFiberRecovered`; 0: no limit. Default 10,000. */
   readonly fiberRecoveryScanDeadlineMs?: number;
@@ -81,10 +78,7 @@ export interface AgentStaticOptions {
    * changes stay. Default 64 MiB.
    */
   readonly commitBytesMax?: number;
-  /**
-   * Bytes of journal a minute past which calls and clients can't write: `JournalRateExceeded`.
-   * Default 512 MiB.
-   */
+  /** Journal bytes a minute of calls and clients (`JournalRateExceeded`). Default 512 MiB. */
   readonly journalBytesPerMinute?: number;
   /** Rows of one SQL result past which `sql` throws `CeilingReached`. Default 100,000. */
   readonly sqlRowsMax?: number;

@@ -24,18 +24,12 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     this.#outlet = outlet;
   }
 
-  /**
-   * True after `end` or `error`, and once the caller's connection has closed or the caller has
-   * cancelled the call.
-   */
+  /** True after `end` or `error`, and when the caller has disconnected or cancelled the call. */
   get isClosed(): boolean {
     return this.#ended || !this.#outlet.isOpen();
   }
 
-  /**
-   * Sends one chunk. Returns false, and sends nothing, when closed. Throws `TypeError` for a value
-   * that is not JSON.
-   */
+  /** Sends one chunk. False: it was closed. Throws `TypeError` for a value that is not JSON. */
   send(chunk: Chunk): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: true, result: chunk, done: false });

@@ -31,10 +31,7 @@ export interface ApprovalLinkOptions {
   readonly origin: string;
   /** Whom the link is sent to: `by` of the decision. 1 to 256 characters. */
   readonly for: string;
-  /**
-   * The link ends after this span, in milliseconds or as text ("1 hour"). Default, and at most:
-   * with the approval.
-   */
+  /** The link ends after this span: milliseconds or text ("1 hour"). At most with the approval. */
   readonly timeout?: number | string;
 }
 

@@ -15,8 +15,5 @@ export class CallDenied extends AgentUnreachable {}
  */
 export class CallLost extends AgentUnreachable {}
 
-/**
- * The deadline passed while the agent's host had the call. The host may be alive, and the turn may
- * still run to its end.
- */
+/** The deadline passed while the host had the call. The turn may still run to its end. */
 export class CallTimedOut extends AgentUnreachable {}

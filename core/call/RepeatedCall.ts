@@ -89,10 +89,7 @@ const CLOCKS_MS = 100;
 const LOST_MAX = 2;
 /** Rule 4: a call that stalls each host for longer than a lease must end, too. */
 const LOSSES_MAX = 4;
-/**
- * Rule 4: as long as a lease lives by default; a machine that is busy enough to stall a host does
- * so for less.
- */
+/** Rule 4: as long as a lease lives by default; a busy machine stalls a host for less. */
 const RETURN_MS = 5_000;
 
 export class RepeatedCall {

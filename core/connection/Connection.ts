@@ -37,10 +37,7 @@ const CODE_MAX = 4999; // the end of those for applications
 /** UTF-8 bytes of a close reason: a control frame's 125 less the code. */
 const REASON_BYTES_MAX = 123;
 
-/**
- * One client's socket. `state`, `tags` and the flags survive hibernation and moves between hosts,
- * not a reconnect.
- */
+/** One client's socket. `state`, `tags`, flags outlive hibernation and moves, not a reconnect. */
 export class Connection<TState = unknown> {
   /** `readyState` of a WebSocket before it opens. */
   static readonly CONNECTING = 0;

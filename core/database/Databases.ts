@@ -100,10 +100,7 @@ export interface AgentDatabase {
   readonly beginTransaction: () => OpenTransaction;
   /** Whether it is empty, uncommitted writes included. */
   readonly isEmpty: boolean;
-  /**
-   * A statement past which more bytes of pages would be uncommitted fails with SQLITE_FULL, and
-   * changes nothing.
-   */
+  /** A statement that would leave more page bytes uncommitted fails with SQLITE_FULL. */
   uncommittedBytesMax: number;
   /** Whether the last statement failed because of that. */
   readonly overflowed: boolean;

@@ -33,10 +33,7 @@ export interface DeliveryLogShape {
   readonly dropped: () => number;
   /** Batches of one kind, the newest first. Rejects with `BrokerUnavailable`. */
   readonly recent: (kind: RecordKind) => AsyncIterable<ReadonlyArray<DeliveryRecord>>;
-  /**
-   * Batches of one kind that were stored at `timeMs` or later, the oldest first. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Batches of one kind since `timeMs`, oldest first. Rejects with `BrokerUnavailable`. */
   readonly since: (
     kind: RecordKind,
     timeMs: number,

@@ -4,10 +4,7 @@
  */
 import { nearest } from "./nearest.ts";
 
-/**
- * Throws `TypeError` for what is no object, and for an option that is not known. `what` says which
- * call it is.
- */
+/** Throws `TypeError` for no object, and for an unknown option. `what`: the call. */
 export function checkOptions(what: string, options: unknown, known: ReadonlySet<string>): void {
   const fault = optionsFault(options, known);
   if (fault !== undefined) throw new TypeError(`${what}: ${fault}`);

@@ -84,10 +84,7 @@ export interface Exchange {
 export interface ServerSocket {
   /** Sends a string as a text frame, bytes as a binary one. Does nothing on a closed socket. */
   send(data: string | Uint8Array): void;
-  /**
-   * Sends a text frame from bytes, which saves making a string of them. The caller must not change
-   * `utf8` afterwards.
-   */
+  /** Sends a text frame from bytes, without a string. The caller must not change `utf8` later. */
   sendText(utf8: Uint8Array): void;
   /** A code that may not be sent is left out (1005); the reason is cut to 123 bytes. */
   close(code: number, reason: string): void;
@@ -144,10 +141,7 @@ export interface HttpHandlers {
   /** May answer later. A returned promise is watched (rule 7); other work that it starts is not. */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
-  /**
-   * Headers of an answer that the server gives in the handler's place, so that pages can read it.
-   * Default: none.
-   */
+  /** Headers of an answer that the server itself gives, for pages to read it. Default: none. */
   readonly refusalHeaders?: (request: HttpRequest) => HttpResponse["headers"];
   /** Rule 7. */
   readonly onFailure: (failure: HandlerFailure) => void;

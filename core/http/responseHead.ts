@@ -106,10 +106,7 @@ const LATIN1 = /^[\t\x20-\x7e\x80-\xff]*$/;
 /** Whether the text can name a header field, or an item of one (RFC 9110, section 5.6.2). */
 export const isToken = (text: string): boolean => TOKEN.test(text);
 
-/**
- * Whether the value can be sent as it is, or has to be encoded as Latin-1. Throws for one that may
- * not be sent.
- */
+/** Whether the value goes as it is or as Latin-1. Throws for one that may not be sent. */
 export const headerEncoding = (name: string, value: string): "ascii" | "latin1" => {
   if (typeof value !== "string" || !isToken(name))
     throw new TypeError(`Not a header: ${JSON.stringify(name)} with a value of ${typeof value}`);
@@ -120,10 +117,7 @@ export const headerEncoding = (name: string, value: string): "ascii" | "latin1" 
 
 type HeaderOwner = "handler" | "server" | "connection";
 
-/**
- * The server sets framing, connection and date. A handler's values for them are dropped, except
- * `connection: close`.
- */
+/** The server sets framing, connection and date. Of a handler's, `connection: close` is kept. */
 export const headerOwner = (name: string): HeaderOwner => {
   switch (name.toLowerCase()) {
     case "connection":

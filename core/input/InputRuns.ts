@@ -59,10 +59,7 @@ interface Outcome {
 }
 
 export class InputRuns {
-  /**
-   * By key, on the monotonic clock: the stored copy of a failed `DirectInput` arrives at once and
-   * waits until then.
-   */
+  /** By key, on the monotonic clock. The stored copy of a failed `DirectInput` waits until then. */
   private readonly resting = new SparseMap<string, number>();
 
   constructor(

@@ -5,10 +5,7 @@
  */
 import { decodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 
-/**
- * The method of an object that receives its signals itself. It is a symbol, so that no call from
- * outside reaches it.
- */
+/** The method of an object that receives its own signals. A symbol: no outside call reaches it. */
 export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
 
 type Receive = (signal: WorkflowSignal) => Promise<void>;

@@ -8,10 +8,7 @@ import * as Context from "effect/Context";
 export interface BlobsShape {
   /** Replaces what the name held. Resolves once it is stored. Rejects with `BrokerUnavailable`. */
   readonly put: (name: string, data: Uint8Array) => Promise<void>;
-  /**
-   * Undefined when there is none. Rejects with `BrokerUnavailable`, or `CorruptFrame` when the
-   * digest does not match.
-   */
+  /** Undefined: none. Rejects with `BrokerUnavailable`, or `CorruptFrame` for another digest. */
   readonly get: (name: string) => Promise<Uint8Array | undefined>;
   readonly remove: (name: string) => Promise<void>;
 }

@@ -30,10 +30,7 @@ export interface StoredBases {
 export interface SnapshotsShape {
   /** Stores a `Snapshot` frame. Rejects with `BrokerUnavailable`; the caller goes on without it. */
   readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
-  /**
-   * Snapshot frames, newest first; unreadable ones are skipped by the caller. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Snapshot frames, newest first, unreadable ones too. Rejects with `BrokerUnavailable`. */
   readonly newestFirst: (id: AgentId) => AsyncIterable<Uint8Array>;
   /**
    * Undefined for an agent that was never trimmed. Always the latest: what it returns is not older
@@ -50,10 +47,7 @@ export interface SnapshotsShape {
     data: Uint8Array,
     revision: number,
   ) => Promise<number | undefined>;
-  /**
-   * Removes the bases of an agent that was erased, up to that of `revision`. Rejects with
-   * `BrokerUnavailable`.
-   */
+  /** Removes an erased agent's bases, up to `revision`'s. Rejects with `BrokerUnavailable`. */
   readonly removeBases: (id: AgentId, revision: number) => Promise<void>;
 }
 

@@ -70,10 +70,7 @@ function setState(image: AgentImage, { text, isExact }: StateText): void {
   image.stateIsExact = isExact;
 }
 
-/**
- * The input continues. A run that has completed a step has made progress: if its host ends, it is
- * not counted.
- */
+/** The input continues. A run that completed a step made progress: a host's end is not counted. */
 function begin(image: AgentImage, key: string, record: TurnRecord): void {
   const { cause, steps, again = [], error } = record;
   const { attempt = 1, seq = 0 } = cause;

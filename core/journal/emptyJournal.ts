@@ -33,10 +33,7 @@ export interface JournalOwner {
  */
 export const LOOK_AGAIN_MS = 1000;
 
-/**
- * False if there is an event. True if the broker can't be reached: an older owner's event may count
- * as stored later.
- */
+/** False: there is an event. True without a broker: an older owner's may count as stored. */
 export const isStillEmpty = (host: JournalOwner): Promise<boolean> =>
   host.last().then(
     (last) => last === undefined,

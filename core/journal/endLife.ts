@@ -58,10 +58,7 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
   throw new AgentDiscarded();
 }
 
-/**
- * The head of the journal's last event if the agent was erased and has written nothing since;
- * otherwise undefined.
- */
+/** The head of the journal's last event if the agent was erased and wrote nothing since. */
 export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
   const head = headOf(last);
   return head !== undefined && isBare(head) ? head : undefined;

@@ -15,10 +15,7 @@ const HOST = "base";
 /** `type` of the turn's cause, for people. */
 const BASE_TYPE = "history before this was trimmed";
 
-/**
- * `restarts`: events that the base covers come before this one, which therefore first ends the life
- * that they made.
- */
+/** `restarts`: the base covers events that come before, so it first ends the life they made. */
 export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}): Uint8Array {
   const first: TurnRecord = {
     cause: {

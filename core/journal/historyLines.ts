@@ -50,10 +50,7 @@ interface Told {
 interface WantedLines {
   /** `turn`: undefined for an event without turns. Default: all. */
   readonly isWanted?: (turn: TurnRecord | undefined, index: number) => boolean;
-  /**
-   * `state`: values of the state, so that the state before the event is not needed. `input`:
-   * headers and bodies.
-   */
+  /** `state`: its values, so that the earlier state is not needed. `input`: headers and bodies. */
   readonly omit?: ReadonlyArray<Omitted>;
   /** States of more UTF-16 units, as JSON, are omitted. Default: none. */
   readonly stateLengthMax?: number;

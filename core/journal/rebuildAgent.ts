@@ -37,10 +37,7 @@ export interface RebuildSources {
   readonly atSeq?: number;
   /** Stop after the last event written at this time or before, milliseconds since the epoch. */
   readonly atTimeMs?: number;
-  /**
-   * A clean local cache is used without a look at the journal, which may have later events
-   * (`Rebuilt.unproven`).
-   */
+  /** A clean local cache is used without the journal, which may have more (`Rebuilt.unproven`). */
   readonly trustsCache?: boolean;
 }
 

@@ -10,10 +10,7 @@ export interface Abortable {
   readonly fired: boolean;
   /** Undefined before it has fired. */
   readonly reason: unknown;
-  /**
-   * Calls `f` once when it fires; at once, if it has. The returned function ends that; calling it
-   * later does nothing.
-   */
+  /** Calls `f` once when it fires, or at once if it has. The returned function ends that. */
   readonly onFire: (f: () => void) => () => void;
 }
 

@@ -47,10 +47,7 @@ export interface MailServerOptions {
   /** The name in the server's greeting; default: the machine's name. */
   readonly name?: string;
   readonly messageBytesMax: number;
-  /**
-   * The most bytes that all messages being received may have together. Those of one peer: half of
-   * it, or one message.
-   */
+  /** The most bytes of all messages being received. Of one peer's: half, or one message. */
   readonly bytesInFlightMax: number;
   /**
    * A message that is not complete by then receives a temporary error, and its room is free. After
@@ -68,10 +65,7 @@ export interface MailServerOptions {
 }
 
 export interface MailServerShape {
-  /**
-   * Listens until the scope closes. Messages that are being received by then are still answered,
-   * for some seconds.
-   */
+  /** Listens until the scope closes. Messages on their way are answered for some seconds more. */
   readonly listen: (
     options: MailServerOptions,
     handlers: MailHandlers,

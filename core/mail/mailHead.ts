@@ -5,10 +5,7 @@
 
 const CR = 0x0d;
 const LF = 0x0a;
-/**
- * The most bytes of a head that are parsed. Real heads have a few KiB; a message with a longer one
- * is still stored.
- */
+/** The most bytes of a head that are parsed; real heads have a few KiB. The rest is stored. */
 const HEAD_BYTES_MAX = 256 * 1024;
 /** The most lines that become headers. More are an attack on code that loops over headers. */
 const HEADERS_MAX = 2_000;
@@ -23,10 +20,7 @@ export function bodyOffset(raw: Uint8Array): number {
   return raw.length;
 }
 
-/**
- * Returns every header, unfolded. `Headers` joins those of the same name. Bytes past ASCII are kept
- * as Latin-1.
- */
+/** Every header, unfolded. `Headers` joins those of one name. Other bytes are read as Latin-1. */
 export function readHeaders(raw: Uint8Array): Headers {
   const end = Math.min(bodyOffset(raw), HEAD_BYTES_MAX);
   const text = latin1(raw.subarray(0, end));

@@ -166,10 +166,7 @@ export class AgentSteps {
     return text;
   }
 
-  /**
-   * Undoes the done steps of a turn or fiber that failed for good (`undoSteps`). Rejects with
-   * `AgentDiscarded`.
-   */
+  /** Undoes the done steps of a turn or fiber that failed. Rejects with `AgentDiscarded`. */
   async undo(turn: Turn, failure: string): Promise<Undone> {
     const store = this.storeOf(turn);
     const steps = (turn.steps ??= new TurnSteps());
@@ -212,10 +209,7 @@ export class AgentSteps {
     }
   }
 
-  /**
-   * As `StepUndo.run`, for a done step. The record of the undo's end holds the error that it failed
-   * with, if any.
-   */
+  /** As `StepUndo.run`, for a done step. The record of the undo's end has its error, if any. */
   private async undoStep(turn: Turn, work: StepWork, of: string): Promise<void> {
     const store = this.storeOf(turn)!;
     const id = undoKey(of);

@@ -66,10 +66,7 @@ export interface DurableStream<Chunk = string> {
    * when it was over already; nothing has changed then.
    */
   end(result?: unknown): boolean;
-  /**
-   * Fails it: readers receive the message, and are done. False when it was over already; nothing
-   * has changed then.
-   */
+  /** Fails it: readers receive the message and end. False: it was over already. */
   fail(message: string): boolean;
   /** Removes it with its chunks. False when there was none. A later write begins a new one. */
   remove(): boolean;

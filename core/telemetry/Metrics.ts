@@ -4,17 +4,11 @@
  * prints them; `noMetrics` drops them. `AgentMetrics` names the ones that the system has.
  */
 
-/**
- * Label names and values; a different set of values is a different series. Few values each: a
- * series is never freed.
- */
+/** Label names and values, one series for each set. Few values: a series is never freed. */
 export type MetricLabels = Readonly<Record<string, string>>;
 
 export interface MetricsShape {
-  /**
-   * A count that only grows. The returned function adds (default 1). The same name and labels give
-   * the same series.
-   */
+  /** A count that grows by the returned function (default 1). Same name and labels: same series. */
   readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
   /**
    * A value that goes up and down, read when metrics are collected. A read that throws, rejects or
@@ -27,10 +21,7 @@ export interface MetricsShape {
     read: () => number | Promise<number>,
     labels?: MetricLabels,
   ) => void;
-  /**
-   * How values are spread. `bounds`: upper bounds of the buckets, ascending. The returned function
-   * observes one value.
-   */
+  /** A distribution. `bounds`: upper bounds of buckets, ascending. The result observes a value. */
   readonly histogram: (
     name: string,
     help: string,

@@ -61,10 +61,7 @@ export class TimeoutQueue {
     return list;
   }
 
-  /**
-   * The timer is not cancelled with the last timeout: under load, the next timeout begins before
-   * the timer runs.
-   */
+  /** The timer outlives the last timeout: under load, the next one begins before it runs. */
   private arm(delayMs: number, nowMs: number): void {
     this.cancelTimer?.();
     this.armedMs = nowMs + delayMs;

@@ -203,10 +203,7 @@ export class Committer {
     this.gathering.start();
   }
 
-  /**
-   * Stores the results of a running turn's steps (rule 6). Resolves when they are stored; rejects
-   * with `AgentDiscarded`.
-   */
+  /** Stores a running turn's step results (rule 6). Rejects with `AgentDiscarded`. */
   storeSteps(turn: Turn): Promise<void> {
     return this.whenRun((output) => {
       this.results ??= newBatch();

@@ -112,10 +112,7 @@ export interface Verifier {
   readonly deadlineMs: number;
   /** Parts of a request that the signature covers. An entity from elsewhere needs `trust`. */
   readonly signs: ReadonlyArray<"body" | "url" | "headers">;
-  /**
-   * The URL whose signature is verified when a request with this URL arrives. Absent: the provider
-   * signs no URL.
-   */
+  /** The URL to verify for a request with this URL. Absent: the provider signs no URL. */
   readonly signedUrl?: (request: Pick<WebhookRequest, "url" | "env">) => string | Misconfigured;
   /**
    * Methods besides POST that the provider's handshake uses (`GET` for Meta's `hub.challenge`);
@@ -123,15 +120,9 @@ export interface Verifier {
    * `allowsMethod` lets it through to `verify`, and a `Verified` for it is answered 405.
    */
   readonly handshakeMethods?: ReadonlyArray<string>;
-  /**
-   * Environment variables that it takes its secrets from; `agents dev` makes up the ones not set.
-   * Absent: none.
-   */
+  /** Variables of its secrets; `agents dev` makes up those not set. Absent: none. */
   readonly secretNames?: ReadonlyArray<string>;
-  /**
-   * It lets every request through, so the route does not restrict its class (`signedClasses`).
-   * Absent: it verifies.
-   */
+  /** It lets every request through: its class stays open (`signedClasses`). Absent: it verifies. */
   readonly unsigned?: true;
   /**
    * It recognizes repetitions by ids of a sender that `provider` does not name: two such routes of

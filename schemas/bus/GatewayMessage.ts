@@ -18,10 +18,7 @@ export interface SocketInfo {
   readonly headers: HeaderPairs;
   /** Set by the host at `connect`; outlives hibernation and moves. The gateway reads `protocol`. */
   readonly attachment?: SocketAttachment;
-  /**
-   * Number of the first message of its client that is not known to be accepted. Absent: only the
-   * gateway knows.
-   */
+  /** The client's first message not known to be accepted. Absent: only the gateway knows. */
   readonly next?: number;
 }
 

@@ -4,10 +4,7 @@
  */
 import type { SocketInfo } from "./GatewayMessage.ts";
 
-/**
- * A host's request to every gateway, on `census`, for the sockets of a shard's agents. Answered
- * `CensusReply`.
- */
+/** A host's request on `census` to every gateway for a shard's sockets. Answered `CensusReply`. */
 export interface CensusRequest {
   readonly shard: number;
   /** `next` of the previous reply; absent for the first page. */

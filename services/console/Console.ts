@@ -136,10 +136,7 @@ const isForeign = ({ headers }: HttpRequest): boolean => {
   return site !== undefined && site !== "same-origin" && site !== "none";
 };
 
-/**
- * Rule 4, against DNS rebinding: a page of another site whose name resolves to this address sends
- * that name as Host.
- */
+/** Rule 4, against DNS rebinding: another site's name that resolves to here comes as Host. */
 function hostRule(
   hostname: string,
   publicHost: string | undefined,

@@ -7,10 +7,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as Data from "effect/Data";
 
-/**
- * Later files override earlier ones. `.dev.vars` is where modules written for other runtimes keep
- * their secrets.
- */
+/** Later files override earlier ones. Modules of other runtimes keep secrets in `.dev.vars`. */
 const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;
 
 export interface LoadedEnv {

@@ -39,10 +39,7 @@ export interface GatewayConfig extends AccessConfig {
    * exceeds a limit is closed with 1013.
    */
   readonly socketRates: SocketRateLimits;
-  /**
-   * Unsent bytes past which a socket is closed with 1013, including frames that wait for the
-   * upgrade to finish.
-   */
+  /** Unsent bytes past which a socket is closed with 1013, frames before the upgrade included. */
   readonly socketBufferBytesMax: number;
   /** Which requests have a line in the log. Default `failed`. */
   readonly requestLines?: RequestLines | undefined;

@@ -80,10 +80,7 @@ export class SocketKeeper implements StubSockets {
       this.closers.push(interval(time, leases.ttlMs / 3, () => this.ownLease.renew()));
   }
 
-  /**
-   * Called by the watch of the leases. Applies rule 1 at once, since hosts also learn that the
-   * lease has ended.
-   */
+  /** Called by the watch of the leases. Applies rule 1 at once: hosts learn of the end, too. */
   leaseChanged({ key, value }: LeaseChange): void {
     if (value === undefined && key === this.ownLease.key) void this.ownLease.renew();
   }

@@ -156,10 +156,7 @@ function over(
   return undefined;
 }
 
-/**
- * IPv4: RFC 1918, 6598, 3927 and loopback. IPv6, by its first four groups: loopback, unique local
- * and link local.
- */
+/** IPv4: RFC 1918, 6598, 3927, loopback. IPv6 by four groups: loopback, unique and link local. */
 const PRIVATE =
   /^(?:10\.|127\.|192\.168\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.|0:0:0:0$|f[cd][0-9a-f]{2}:|fe80:)/i;
 

@@ -27,10 +27,7 @@ const HOP_BY_HOP = new Set([
   "transfer-encoding",
 ]);
 
-/**
- * A body that is available at once is sent whole, with its length. Reading a stream that always has
- * more has to end.
- */
+/** A body that is there is sent whole, with its length. A stream without end is not waited for. */
 const WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Names the source of a response in errors. */

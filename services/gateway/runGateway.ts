@@ -30,10 +30,7 @@ export const HTTP_BOUNDS_DEFAULT = {
 
 /** Access settings of the command line (`docs/guides/access.md`). */
 interface GatewayAccess {
-  /**
-   * Whether hosts and origins are checked on any address and for every class, as in `agents dev`.
-   * Default false.
-   */
+  /** Whether hosts and origins are checked always, as in `agents dev`. Default false. */
   readonly dev?: boolean | undefined;
   /** Values of `Host` that are answered in addition to the server's own. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined;

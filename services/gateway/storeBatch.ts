@@ -70,10 +70,7 @@ interface AgentEvents {
   readonly envelopes: Array<Uint8Array>;
 }
 
-/**
- * Resolves to the answer to the whole batch. If the broker is unavailable, that is an answer, not a
- * rejection.
- */
+/** Resolves to the answer to the whole batch, also when the broker is unavailable. */
 export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<PlainAnswer> {
   const { agents, refusals } = eventsByAgent(batch, ports.id);
   const [first] = refusals;

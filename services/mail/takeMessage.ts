@@ -37,10 +37,7 @@ const COPIES_BYTES_MAX = 50 * 1024 * 1024;
 /** Rule 4: one recipient whose handler never finishes does not keep the message from the others. */
 const AT_ONCE_MIN = 2;
 
-/**
- * Resolves with the answer to the sender. Never rejects. `late` aborts when the sender has been
- * answered without it.
- */
+/** Resolves with the answer. Never rejects. `late` aborts when the sender was answered already. */
 export async function takeMessage(
   services: MailServices,
   message: IncomingMessage,

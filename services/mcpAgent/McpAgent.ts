@@ -46,10 +46,7 @@ export abstract class McpAgent<
   #streamable: WorkerTransport | undefined;
   #sse: SseTransport | undefined;
 
-  /**
-   * The module's route to the sessions: `export default MyMcp.serve("/mcp")`. At `/` every path is
-   * the server's.
-   */
+  /** The module's route to sessions: `export default MyMcp.serve("/mcp")`. `/` takes every path. */
   static serve(path: string, options: ServeOptions = {}): McpRoute {
     return serveMcp(path, this.name, options);
   }

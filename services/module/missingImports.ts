@@ -25,10 +25,7 @@ const NO_ENTRY =
 const NO_PLATFORM_NAME =
   /^The requested module '(cloudflare:[^']+)' does not provide an export named '([^']+)'/;
 
-/**
- * Returns undefined if the error is about something else. The message names `file` if the error
- * names no other.
- */
+/** Undefined if the error is about something else. The message names `file` if nothing else. */
 export function explainMissingImport(
   error: { readonly message: string; readonly stack?: string | undefined; readonly code?: unknown },
   file: string,
@@ -72,10 +69,7 @@ function insteadOf(entry: string): string | undefined {
   return undefined;
 }
 
-/**
- * Node starts the stack of a link error with the importing file and line: as a URL, or with source
- * maps as a path.
- */
+/** Node starts a link error's stack with the importing file and line: a URL, or else a path. */
 const placeOf = (stack: string | undefined): string | undefined => {
   const [, url, path, line] =
     /^(?:(file:[^?\n]+?)(?:\?[^:\n]*)?|(\/[^\n]+)):(\d+)\n/.exec(stack ?? "") ?? [];

@@ -52,10 +52,7 @@ export function otelTracing(): TracingShape {
   };
 }
 
-/**
- * The context of a parent in another process, or one without a parent. A span that is active here
- * is not the parent.
- */
+/** The context of a parent in another process, or without one. No span here is the parent. */
 function contextOf(parent: string | undefined): Context {
   const root = trace.deleteSpan(context.active());
   const [, traceId, spanId, flags] = TRACEPARENT.exec(parent ?? "") ?? [];

@@ -119,10 +119,7 @@ const pick = (options: Options, names: ReadonlyArray<string>): ReadonlyArray<unk
 export const addressKey = (options: Options): string =>
   JSON.stringify(pick(options, ADDRESS_OPTIONS));
 
-/**
- * Equal for options that share a socket. Only the key of an async query counts, since it runs for
- * each connection.
- */
+/** Equal for options that share a socket. Of an async query only the key counts. */
 export function socketKey(options: Options): string {
   const query = typeof options.query === "function" ? queryKey(options) : options.query;
   return JSON.stringify([...pick(options, SOCKET_OPTIONS), query]);

@@ -30,10 +30,7 @@ export const CACHE_ENDING = ".image";
 
 /** Size of the field that holds the meta's length. */
 const LENGTH_BYTES = 4;
-/**
- * Bytes that the first read takes from the file's end: the meta of a small database, as most are,
- * and its length.
- */
+/** Bytes of the first read from the file's end: most databases' meta, and its length. */
 const TAIL_BYTES = 4096;
 
 /** A file that was read keeps its time of change for so long: it is not written each time. */

@@ -41,10 +41,7 @@ export class Engine {
   hardHeapBytesMax: number | undefined;
   /** True while the runtime's own SQL is prepared, for which the authorizer allows everything. */
   internal = false;
-  /**
-   * True while a statement runs. SQL that SQLite itself then prepares (VACUUM, FTS5) may do more
-   * than user SQL.
-   */
+  /** True while a statement runs. SQL that SQLite prepares then (VACUUM, FTS5) may do more. */
   stepping = false;
 
   /** True while a statement that may only read is prepared or runs. */

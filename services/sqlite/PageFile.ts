@@ -61,10 +61,7 @@ export class PageFile {
     );
   }
 
-  /**
-   * Copies bytes from `offset` on to `into`, and zeros past the end. Returns false if it reached
-   * past the end.
-   */
+  /** Copies bytes from `offset` to `into`, and zeros past the end. False: it reached past it. */
   read(into: Uint8Array, to: number, length: number, offset: number): boolean {
     let at = 0;
     while (at < length) {
@@ -175,10 +172,7 @@ export class PageFile {
     );
   }
 
-  /**
-   * The page in the top layer. With `whole`, it lacks its old content, because the caller
-   * overwrites all of it.
-   */
+  /** The page in the top layer. With `whole`, without its old content: all is overwritten. */
   private writable(page: number, whole: boolean): PageView {
     const layer = this.top();
     const known = layer.slots.get(page);

@@ -67,10 +67,7 @@ export const hasNul = (): SqliteError =>
     RESULT_MISUSE,
   );
 
-/**
- * The database has its maximum number of pages. SQLite's message by itself would make people check
- * their disks.
- */
+/** The database has its most pages. SQLite's own message would make people check disks. */
 export const hasNoPages = (message: string, resultCode: number): SqliteError =>
   new SqliteError(
     `${message} (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`,

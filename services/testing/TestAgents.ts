@@ -222,10 +222,7 @@ export class TestAgents {
 
   // Looking
 
-  /**
-   * A handle on an agent: its stub, and functions that read its stored data. The first input
-   * creates the agent.
-   */
+  /** A handle on an agent: its stub, and readers of its data. The first input creates it. */
   agent<A extends AgentConstructor>(agent: A, name: string): TestAgent<InstanceType<A>> {
     const { installation } = this.parts;
     const { broker, databases } = installation;

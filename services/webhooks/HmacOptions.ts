@@ -161,10 +161,7 @@ function checkDetails(
   }
 }
 
-/**
- * Whether a value is an object with the text `header` or the other one, and nothing else but the
- * options named.
- */
+/** Whether it is an object with the text `header` or the other, and only the options named. */
 function isSource(value: unknown, other: string, also: ReadonlyArray<string> = []): boolean {
   if (optionsFault(value, new Set(["header", other, ...also])) !== undefined) return false;
   const texts = ["header", other].filter((name) => Object.hasOwn(value as object, name));

@@ -75,10 +75,7 @@ export interface ProcessSettings {
   readonly module: LoadedModule;
   /** Secrets and settings for verifiers and agents. */
   readonly env: Readonly<Record<string, unknown>>;
-  /**
-   * Undefined in `dev`: the process starts a server of its own as a child process, with its data in
-   * `dataFolder`.
-   */
+  /** Undefined in `dev`: the process starts a server itself, with its data in `dataFolder`. */
   readonly natsUrl: string | undefined;
   readonly natsLogin?: BrokerLogin | undefined;
   readonly namespace: string;
@@ -120,10 +117,7 @@ export interface ProcessSettings {
   readonly images?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: ProcessWatchdog;
-  /**
-   * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed, or
-   * `NO_ARCHIVE`.
-   */
+  /** For `retention` and `dev`: the archive of trimmed events, as a URL, or `NO_ARCHIVE`. */
   readonly archive?: string;
   /** For a host: seconds that a turn may take unless its class says; 0: no limit. Default 900. */
   readonly turnSeconds?: number | undefined;

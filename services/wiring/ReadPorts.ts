@@ -88,8 +88,5 @@ export interface ReaderOptions {
   readonly log?: LogShape;
 }
 
-/**
- * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer counts
- * as unreachable.
- */
+/** Time limit to store one message of `journal` or `inbox`. Past it the broker is unreachable. */
 export const STORE_TIMEOUT_MS = 30_000;

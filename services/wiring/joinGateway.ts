@@ -13,10 +13,7 @@ import { defined } from "../../core/collections/defined.ts";
 
 /** Other gateways take over. A caller that reuses a connection late should not lose its request. */
 const DRAIN_WINDOW_MS = 2_000;
-/**
- * Callers send bursts: a page's requests, a provider's batch. A burst may use this many seconds'
- * worth at once.
- */
+/** Callers send bursts: a page's requests, a batch. One may use these seconds' worth at once. */
 const BURST_SECONDS = 5;
 
 type Settings = Pick<ProcessSettings, "limits" | "portShared" | "log" | "role">;

@@ -19,10 +19,7 @@ import { joinQueries } from "./joinQueries.ts";
 import type { OpenBroker } from "./Joins.ts";
 import type { ProcessSettings } from "./ProcessSettings.ts";
 
-/**
- * Hosts on one data folder at a time. It guards against a loop that starts hosts: this many would
- * share a few cores.
- */
+/** Hosts on one data folder at a time, against a loop that starts hosts on a few cores. */
 const HOSTS_PER_FOLDER_MAX = 256;
 
 /** Answers of this host to questions over all agents, whose view is in its folder. */

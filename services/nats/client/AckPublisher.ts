@@ -28,10 +28,7 @@ export type PublishOutcome =
   | { readonly _tag: "Refused"; readonly code: number; readonly message: string }
   /** Certainly not stored: not connected, or nothing serves the subject (no leader, no stream). */
   | { readonly _tag: "NotSent"; readonly message: string }
-  /**
-   * Not stored: the connected server's limit is lower than the message. A claim check can be stored
-   * in its place.
-   */
+  /** Not stored: the server's limit is lower than the message. Store a claim check instead. */
   | { readonly _tag: "TooLarge"; readonly message: string }
   /** The login may not publish it: another try fails, too. */
   | { readonly _tag: "Denied"; readonly message: string }

@@ -26,10 +26,7 @@ interface Protocol {
 
 /** Lets others publish right before each gathered write. */
 export interface Writes {
-  /**
-   * Calls `f` before each gathered write, which includes what `f` publishes. The returned function
-   * requests a write.
-   */
+  /** Calls `f` before each gathered write, whose writes are in it. The result requests a write. */
   readonly before: (f: () => void) => () => void;
 }
 

@@ -61,10 +61,7 @@ export interface SignatureScheme extends DetailFields {
   /** Milliseconds to wait for the agent: the provider's own timeout, less the round trip. */
   readonly deadlineMs: number;
   readonly algorithm: Algorithm;
-  /**
-   * A header that may name another algorithm, which is not signed. Undefined for one that the
-   * provider does not have.
-   */
+  /** A header that may name another algorithm, unsigned. Undefined: the provider has none. */
   readonly algorithmHeader?: {
     readonly name: string;
     readonly algorithmIn: (value: string) => Algorithm | undefined;

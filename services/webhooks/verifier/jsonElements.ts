@@ -24,10 +24,7 @@ interface Cut {
   readonly after: Uint8Array;
 }
 
-/**
- * The elements of the list that the document is, or of its member with this name. Undefined where
- * there is no list.
- */
+/** The elements of the list that the document, or this member of it, is. Undefined: no list. */
 export function jsonElements(json: Uint8Array, member?: string): Cut | undefined {
   const from = member === undefined ? skipBlanks(json, 0) : memberAt(json, member);
   if (from === undefined || json[from] !== OPEN_LIST) return undefined;

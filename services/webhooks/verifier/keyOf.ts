@@ -53,10 +53,7 @@ export function keyOf(value: unknown, format: SecretFormat): KeyObject | string 
   }
 }
 
-/**
- * The key that signs what `keyOf`'s key of the same format verifies; a string says what is wrong
- * with the value.
- */
+/** The key that signs what `keyOf` of the format verifies; a string says what is wrong. */
 export function signingKeyOf(value: string, format: SecretFormat): KeyObject | string {
   if (format === "plain" || (format === "whsec" && !value.startsWith("whsk_")))
     return keyOf(value, format);

@@ -50,10 +50,7 @@ export const signedBytes = (template: ReadonlyArray<TemplatePart>, parts: Signed
     return Buffer.from(typeof part === "string" ? parts[part] : part.text);
   });
 
-/**
- * A provider's form has a few dozen fields in some kilobytes. The bound limits what an attacker's
- * form can cost.
- */
+/** A provider's form has dozens of fields, some kilobytes. The bound is for attackers' forms. */
 const FORM_BYTES_MAX = 1024 * 1024;
 /** For the same reason: the fields are sorted before the sender is verified. */
 const FORM_FIELDS_MAX = 1000;

@@ -238,10 +238,7 @@ function refuseTime(
   return refuseTimestamp(text, timestamp.unit, { nowMs, toleranceSeconds });
 }
 
-/**
- * `{form}`: the body's fields; empty when the signed URL contains the body's hash; undefined when
- * neither applies.
- */
+/** `{form}`: the body's fields; empty if the URL has the body's hash; undefined for neither. */
 function formOf(scheme: SignatureScheme, request: WebhookRequest, url: string): string | undefined {
   const hash = queryOf(url).get(scheme.bodyHashParameter ?? "");
   if (hash !== null) return sameText(sha256(request.body), hash) ? "" : undefined;
