@@ -16,9 +16,7 @@ import type { ErasedPart } from "../../schemas/ErasureReceipt.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 
-/**
- * The archive is unreachable, full, or has lost stored data. Trimming waits, and nothing is lost.
- */
+/** The archive is unreachable, full, or has lost data. Trimming waits, and nothing is lost. */
 export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
   readonly message: string;
 }> {}
@@ -63,9 +61,6 @@ export interface ArchiveShape {
   ) => Promise<ReadonlyArray<ErasedPart>>;
   /** The last events of the agent's parts, by the indexes. Rejects with `ArchiveUnavailable`. */
   readonly lastSeqsOf: (id: AgentId) => Promise<ReadonlyArray<Sequence>>;
-  /**
-   * SHA-256 of the bytes at a place; undefined if there are none. Rejects with
-   * `ArchiveUnavailable`.
-   */
+  /** SHA-256 of the bytes at a place; undefined without any. Rejects with `ArchiveUnavailable`. */
   readonly sha256At: (place: ArchivePlace) => Promise<string | undefined>;
 }

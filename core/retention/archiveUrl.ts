@@ -16,9 +16,7 @@ export function archiveFault(url: string): string | undefined {
   return parsed.host === "" ? undefined : `the URL of a folder has three slashes: ${FOLDER}`;
 }
 
-/**
- * These characters are never percent-encoded, so that the URL and the bucket's listing look alike.
- */
+/** These characters are never percent-encoded: the URL and the bucket's listing look alike. */
 const PREFIX = /^(?:\/[\w.=-]+)*\/?$/;
 const BUCKET_NAME = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 

@@ -21,9 +21,7 @@ interface ArchivedSources {
   readonly archive: Pick<ArchiveShape, "read" | "begin">;
 }
 
-/**
- * Its methods also reject with `ArchiveUnavailable`, and with `CorruptFrame` for a damaged part.
- */
+/** Its methods also reject with `ArchiveUnavailable`, and `CorruptFrame` for a damaged part. */
 export function archivedJournal(sources: ArchivedSources): JournalShape {
   const { journal } = sources;
   return {
@@ -46,9 +44,7 @@ async function* read(
   { fromSeq, toSeq = Infinity as Sequence }: Range,
 ): AsyncGenerator<StoredEvent, void, void> {
   let next: number = fromSeq;
-  /**
-   * The event before the last gap that the archive was asked about: asking again would not help.
-   */
+  /** The event before the last gap for which the archive was asked: asking again is no help. */
   let asked = 0;
   for (let gap: number | undefined = 0; gap !== undefined;) {
     gap = undefined;

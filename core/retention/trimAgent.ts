@@ -227,10 +227,7 @@ async function findCut(
   return cut;
 }
 
-/**
- * Replays the events before the cut. Resolves to them if there is an archive: they are to be
- * stored there.
- */
+/** Replays the events before the cut. Resolves to them if there is an archive to store them. */
 async function replayTo(
   { keepFrom }: Cut,
   { journal, archive }: TrimPorts,

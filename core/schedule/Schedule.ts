@@ -42,9 +42,7 @@ export interface ScheduleCriteria {
 export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
-  /**
-   * A repeated call returns the existing schedule. Default: true for cron and interval, else false.
-   */
+  /** A repeated call returns the existing schedule. Default: for cron and interval only. */
   readonly idempotent?: boolean;
   /** IANA time zone of `cron`; default UTC. Only with `cron`. */
   readonly timezone?: string;

@@ -70,10 +70,7 @@ export interface SchedulesOfAgent {
 }
 
 export class ScheduleTable {
-  /**
-   * Undefined: not looked yet. Only `make` creates the table, and any SQL that names it calls that
-   * first.
-   */
+  /** Undefined: not looked yet. Only `make` creates the table, before any SQL that names it. */
   private there: boolean | undefined;
   /** Undefined: not looked yet. */
   private tied: boolean | undefined;

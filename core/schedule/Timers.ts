@@ -13,9 +13,7 @@ import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
 
 export interface TimersShape {
-  /**
-   * Stored when it resolves. A time in the past fires at once. Rejects with `BrokerUnavailable`.
-   */
+  /** Stored when it resolves. A past time fires at once. Rejects with `BrokerUnavailable`. */
   readonly arm: (id: AgentId, name: string, atMs: number, envelope: Uint8Array) => Promise<void>;
   /** Best effort: a timer that still fires is stale, and its reader drops it. */
   readonly disarm: (id: AgentId, name: string) => Promise<void>;

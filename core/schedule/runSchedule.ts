@@ -114,10 +114,7 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
   }
 }
 
-/**
- * `invalid`: the class's own options are out of range, which shows once per run (`protocol.md`
- * §6.5).
- */
+/** `invalid`: the class's own options are out of range: shown once a run (`protocol.md` §6.5). */
 function policyOf(
   agent: ScheduleAgent,
   row: ScheduleRow,

@@ -10,9 +10,7 @@ import { packageManifest } from "../ownPackage/packageManifest.ts";
 const args = process.argv.slice(2);
 const script = process.argv[1]!;
 
-/**
- * Guesses whether the command line starts workers. A wrong guess costs a process that ends again.
- */
+/** Guesses whether the command line starts workers. A wrong guess costs one more process. */
 const startsWorkers = (): boolean =>
   (args[0] === "dev" || args[0] === "host") &&
   !args.some((arg) => ["-h", "--help", "-v", "--version"].includes(arg));

@@ -192,10 +192,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     }
   }
 
-  /**
-   * Hibernates the agent as soon as it is idle, and wakes it on the module's new code if inputs
-   * wait.
-   */
+  /** Hibernates the agent once it is idle, and wakes it on the new code if inputs wait. */
   async recycle(): Promise<void> {
     const { live } = this;
     if (live === undefined || (await this.idle(RECYCLE_WAIT_MS)) !== live) return;

@@ -41,9 +41,7 @@ import { settlesWithin } from "../../core/time/settlesWithin.ts";
 const SWEEP_MS_DEFAULT = 1000;
 /** 5,000 wakes a second, more than one process manages, take 40 MB in this time. */
 const MEMORY_CHECK_MS = 100;
-/**
- * A healthy broker stores a snapshot in milliseconds. The shards already have their next owners.
- */
+/** A healthy broker stores a snapshot in milliseconds. The shards have their next owners. */
 const SNAPSHOTS_WAIT_MS = 2_000;
 export class Host {
   /** Claimed here and not lost (rule 5). */

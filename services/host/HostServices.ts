@@ -44,10 +44,7 @@ import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { Isolation } from "../../core/input/Isolation.ts";
 import { PrioritySemaphore } from "./load/PrioritySemaphore.ts";
 
-/**
- * Enough to keep the broker busy: a rebuild is a few round trips and holds at most a batch of
- * events.
- */
+/** Enough to keep the broker busy: a rebuild is a few round trips, with a batch of events. */
 const REBUILDS_MAX = 128;
 
 export interface HostConfig {

@@ -234,9 +234,7 @@ export class IsolatedSlot {
     if (handle !== undefined) how(handle);
   }
 
-  /**
-   * Rule 4. Repeated if a process ends meanwhile: it may have received the sockets that were found.
-   */
+  /** Rule 4. Repeated if a process ends meanwhile: it may have received sockets found before. */
   private async countSockets(): Promise<void> {
     const isUnderWay = this.counting !== "no";
     this.counting = isUnderWay ? "again" : "once";

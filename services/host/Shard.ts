@@ -47,10 +47,7 @@ import { isTransient } from "./slotErrors.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
 import { sleep } from "../../core/time/sleep.ts";
 
-/**
- * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
- * delayed.
- */
+/** Part of the TTL by which a lease is lost before it expires: clocks drift, acks are late. */
 export const LEASE_MARGIN = 0.2;
 /** The least time that turns have at the end of a hand-over, after the wait for long ones. */
 const DRAIN_MS_MIN = 1_000;

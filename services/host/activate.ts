@@ -30,9 +30,7 @@ import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.t
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 
-/**
- * After this many refusals in a row another owner is certainly writing: the activation gives up.
- */
+/** After so many refusals in a row another owner surely writes: the activation gives up. */
 const CLAIM_ATTEMPTS_MAX = 5;
 
 interface ActivateOptions {
@@ -40,9 +38,7 @@ interface ActivateOptions {
   readonly supervisor: AgentSupervisor;
   readonly agentClass: AgentClassType;
   readonly props: unknown;
-  /**
-   * A caller waits for the agent: it is rebuilt before agents that only have inputs. Default false.
-   */
+  /** A caller waits: the agent is rebuilt before those that only have inputs. Default false. */
   readonly urgent?: boolean;
   /** Default: memory is not checked. */
   readonly makeRoom?: MakeRoom | undefined;

@@ -7,9 +7,7 @@
 import type { Serving, ToWorker } from "./messages.ts";
 import type { WatchdogReport } from "../watchdog/reports.ts";
 
-/**
- * As Node reports it: one of the two is set. Both are null where the process could not be started.
- */
+/** As Node reports it, one of the two. Both are null where the process did not start. */
 export interface WorkerEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;

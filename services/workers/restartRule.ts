@@ -20,10 +20,7 @@ const AGAIN_MS_MIN = 200;
 const AGAIN_MS_MAX = 30_000;
 /** A worker that has served this long did not come back only to crash for the same reason. */
 const STEADY_MS = 60_000;
-/**
- * Starts in a row that never served: some 6 s with the pauses between them, plus the time of the
- * starts.
- */
+/** Starts in a row that never served: some 6 s with the pauses, plus the time of the starts. */
 const FAILED_STARTS_MAX = 5;
 
 /** The history of one worker, over all of its processes. */

@@ -23,9 +23,7 @@ import { Recordings } from "./Recordings.ts";
 export interface WorkerLink {
   /** Never resolves if the control process ends before. */
   readonly begin: Promise<Begin>;
-  /**
-   * Only for `dev`, whose broker the control process runs. Rejects when a stop is requested before.
-   */
+  /** Only for `dev`, whose broker the control process runs. Rejects at an earlier stop. */
   readonly broker: Promise<GivenBroker>;
   readonly serves: (serving: Serving) => void;
   /** For `dev --from`. */

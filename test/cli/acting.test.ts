@@ -1,7 +1,4 @@
-/**
- * How the commands that act on agents parse their command lines. The rest is in
- * `installation.test.ts`.
- */
+/** How commands that act on agents parse command lines. `installation.test.ts` has the rest. */
 import { describe, expect, it } from "vitest";
 import { AgentUnreachable, CallDenied } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";

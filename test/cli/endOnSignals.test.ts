@@ -1,6 +1,4 @@
-/**
- * A container's only process ends on signals that nobody listens to, which the kernel would drop.
- */
+/** A container's only process ends on signals without a listener, which the kernel drops. */
 import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { endOnSignals } from "../../services/cli/endOnSignals.ts";

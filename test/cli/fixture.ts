@@ -148,9 +148,7 @@ export class CliFixture {
   };
 }
 
-/**
- * `read` answers one row per applied delta, in order; `WRITE` and `FAIL` throw.
- */
+/** `read` answers one row per applied delta, in order; `WRITE` and `FAIL` throw. */
 function doubleDatabase(): AgentDatabase {
   const deltas: string[] = [];
   return {

@@ -1,7 +1,4 @@
-/**
- * `agents fork`, as people run it: a second agent of a point in one's history, which goes its own
- * way.
- */
+/** `agents fork`, as people run it: a second agent of a point in history, on its own from then. */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

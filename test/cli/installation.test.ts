@@ -1,6 +1,4 @@
-/**
- * The commands against a host in a process of its own and a real nats-server, as people run them.
- */
+/** The commands, as people run them, against a host in its own process and a real nats-server. */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

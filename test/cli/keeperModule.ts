@@ -10,9 +10,7 @@ interface KeeperState {
   readonly rung: ReadonlyArray<string>;
 }
 
-/**
- * The part of a note that is shown: longer ones are counted, so that an answer fits into a message.
- */
+/** The part of a note that is shown. Longer ones are counted, to fit into a message. */
 const SHOWN_MAX = 500;
 
 export class Keeper extends Agent<unknown, KeeperState> {

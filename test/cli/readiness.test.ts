@@ -1,6 +1,4 @@
-/**
- * When `/readyz` says yes, and which trouble it only names: rules of `services/wiring/readiness`.
- */
+/** When `/readyz` says yes, and which trouble it only names (`services/wiring/readiness`). */
 import { describe, expect, test } from "vitest";
 import { readinessOf, type ReadinessFacts } from "../../services/wiring/readiness.ts";
 

@@ -1,7 +1,4 @@
-/**
- * `agents dev --tunnel`: the URL that a program prints, the program's end, and the messages to the
- * user.
- */
+/** `agents dev --tunnel`: a program's URL, the program's end, and the messages to the user. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

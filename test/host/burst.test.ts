@@ -1,7 +1,4 @@
-/**
- * Many short turns that arrive together, of many agents or of one: between them, the host's other
- * work runs.
- */
+/** Many short turns at once, of many agents or one: the host's other work runs between them. */
 import { beforeAll, expect, test } from "vitest";
 import { Agent } from "agents";
 import { path, unsigned, webhook } from "agents/webhooks";

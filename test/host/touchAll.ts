@@ -1,7 +1,4 @@
-/**
- * One webhook to each of so many agents, stored in the inbox as gateways do; and the wait until
- * they are done.
- */
+/** One webhook to each of so many agents, stored as gateways do; the wait until all are done. */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";

@@ -1,7 +1,4 @@
-/**
- * The walk through all journals: who works, and what is told when an archive or an agent is in the
- * way.
- */
+/** The walk through all journals: who works, and what is said if archive or agent fail it. */
 import { expect, test } from "vitest";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";

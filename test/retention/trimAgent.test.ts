@@ -1,7 +1,4 @@
-/**
- * Trimming one agent's journal: what goes, what stays, and that whatever happens in between nothing
- * is lost.
- */
+/** Trimming one agent's journal: what goes, what stays, and that nothing in between loses any. */
 import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";

@@ -37,10 +37,7 @@ export class Alarm extends Agent {
   }
 }
 
-/**
- * An agent whose items write down that they ran, slowly enough that hosts die in the middle of
- * some.
- */
+/** An agent whose items note that they ran, slowly enough that hosts die amid some. */
 export class Lane extends Agent {
   override onStart(): void {
     this.sql`CREATE TABLE IF NOT EXISTS done (n INTEGER)`;

@@ -134,10 +134,7 @@ describe("every change of every clock", () => {
   const from = Date.UTC(2000, 0, 1);
   const to = Date.UTC(2040, 0, 1);
 
-  /**
-   * The expressions asked around a change: the skipped or repeated time itself, and what crosses
-   * it.
-   */
+  /** Expressions around a change of clocks: the skipped or repeated time, and what crosses it. */
   function questions(
     readings: ReadonlyArray<readonly [number, number]>,
     { atMs, minutes }: ClockChange,

@@ -20,10 +20,7 @@ const ARMING_MS = Math.max(12_000, Math.ceil(SCHEDULES / 3));
 const AT_ONCE = 32;
 /** Two starved cores hold a host up for a second now and then: that is not what is tested. */
 const LEASE_TTL_MS = 3_000;
-/**
- * A host that loses a shard never answers the calls that it had begun there; asking again does no
- * harm.
- */
+/** A host that loses a shard never answers calls begun there; asking again does no harm. */
 const ASK_TIMEOUT_MS = 4_000;
 /** Restarts begin at these shares of the window. */
 const RESTARTS = [0.2, 0.6];

@@ -1,6 +1,4 @@
-/**
- * What recurs: intervals, cron, what happens to instants that pass unused, and to runs that hang.
- */
+/** What recurs: intervals, cron, instants that pass unused, runs that hang. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";

@@ -1,7 +1,4 @@
-/**
- * `svc_agents_schedules` under users' SQL: what a turn wrote to it takes effect with the turn's
- * commit.
- */
+/** `svc_agents_schedules` under users' SQL: a turn's writes take effect with its commit. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -7,9 +7,7 @@ import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../sc
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";
 
-/**
- * Where the new journal begins: at the start, or after the end event of an agent that was erased.
- */
+/** Where the new journal begins: at the start, or after the end event of an erased agent. */
 interface FreePlace {
   readonly seq: Sequence;
   readonly epoch: Epoch;

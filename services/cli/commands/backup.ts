@@ -246,9 +246,7 @@ async function begin(
   );
 }
 
-/**
- * What to read, starting after sequence `from` of each stream: the end of an earlier backup, or 0.
- */
+/** What to read, after sequence `from` of each stream: an earlier backup's end, or 0. */
 interface Saving {
   readonly plan: BackupPlan;
   readonly from: ReadonlyArray<number>;

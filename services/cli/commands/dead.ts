@@ -273,10 +273,7 @@ export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
     else terminal.out(`${seq}  ${id.class} ${id.name}: dropped`);
   });
 
-/**
- * Calls `use` for each letter that exists. Throws after the last one if any was not found or
- * failed.
- */
+/** Calls `use` for each existing letter. Throws at the end if any was not found or failed. */
 async function each(
   { deadLetters }: ReadPorts,
   { ids }: DeadOptions,

@@ -84,10 +84,7 @@ interface Given extends GivenTarget {
 const erasedMeanwhile = (id: AgentId): CliError =>
   failed(`${addressKey(id)} was erased while it was read, and the copy is incomplete.`);
 
-/**
- * Throws `CliError` if the agent does not exist or is erased meanwhile, or if its journal is
- * damaged.
- */
+/** Throws `CliError` if the agent does not exist or is erased, or its journal is damaged. */
 async function exportAgent(
   ports: ReadPorts,
   terminal: Terminal,

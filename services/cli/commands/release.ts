@@ -97,9 +97,7 @@ async function releaseOnFork(
   terminal.err(`${waits}: ${addressKey(id)} is still quarantined. Add --yes to release it.`);
 }
 
-/**
- * Throws `CliError` for an agent that does not exist or is not quarantined, and if no host answers.
- */
+/** Throws `CliError` for an unknown agent, one not quarantined, and if no host answers. */
 export async function release(
   ports: ReadPorts,
   terminal: Terminal,

@@ -62,10 +62,7 @@ Examples:
     );
 }
 
-/**
- * `--json` prints an array of rows, objects by column. Blobs are base64, integers past 2^53
- * strings.
- */
+/** `--json` prints an array of rows by column. Blobs: base64; integers past 2^53: strings. */
 export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): Promise<void> =>
   withAgentAt(ports, options, (_id, { database }) => {
     let result: SqlResult;

@@ -37,10 +37,7 @@ export interface Row {
   readonly turnMs: number;
   readonly commits: number;
   readonly bytes: number;
-  /**
-   * Times that it blocked the thread of its process, since its host started or the agent was
-   * activated.
-   */
+  /** Times that it blocked its process's thread, since the host started or it was activated. */
   readonly stalls: number;
   readonly stalledSeconds: number;
   /** Inputs of an agent that are waiting. */
@@ -136,10 +133,7 @@ export async function top(
   }
 }
 
-/**
- * Returns one agent for each shard, since calls reach a shard by an agent's name. The agents need
- * not exist.
- */
+/** One agent for each shard: calls reach a shard by an agent's name. They need not exist. */
 function oneOfEachShard(shards: number): ReadonlyArray<AgentId> {
   const ids = new Map<number, AgentId>();
   for (let n = 0; ids.size < shards; n++) {
@@ -225,10 +219,7 @@ function sums(reading: Reading) {
   return { hosts, classes, agents, budgets };
 }
 
-/**
- * A value that has become smaller restarted from 0, because an agent was activated or a host
- * started.
- */
+/** A value that is smaller began again at 0: an agent was activated, or a host started. */
 function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
   const from = before === undefined || before.turns > now.turns ? undefined : before;
   const per = (of: keyof Cost): number =>

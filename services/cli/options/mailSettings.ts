@@ -23,10 +23,7 @@ export interface MailOptions {
 
 const BYTES_PER_MIB = 1024 * 1024;
 
-/**
- * Throws `CliError` for an incomplete pair, a file that can't be read, or an invalid URL of a
- * relay.
- */
+/** Throws `CliError` for an incomplete pair, an unreadable file, or an invalid relay's URL. */
 export function mailSettings(
   given: MailOptions,
   { cwd, env }: Pick<Terminal, "cwd" | "env">,

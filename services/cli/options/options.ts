@@ -197,9 +197,7 @@ export const imageCache = (): Option =>
 
 /** Longer than any turn should hold a thread that others wait for. */
 const CPU_SECONDS_MAX = 3_600;
-/**
- * Much more than the JSON, SQL and cryptography of a webhook take, and short enough to wait for.
- */
+/** Much more than a webhook's JSON, SQL and cryptography take, and short enough to wait for. */
 export const CPU_SECONDS = 5;
 
 export const cpuSeconds = (): Option =>

@@ -20,9 +20,7 @@ export const compareAgents = (a: Named, b: Named): number =>
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 interface AgentEntries {
-  /**
-   * All agents, by class and name. They are read after this call; calls that wait share one read.
-   */
+  /** All agents, by class and name, read after this call. Calls that wait share one read. */
   readonly now: () => Promise<ReadonlyArray<JournalEntry>>;
   /** The last result, or `now` if that is old. For the next page of a list. */
   readonly lately: () => Promise<ReadonlyArray<JournalEntry>>;

@@ -127,10 +127,7 @@ Examples:
     );
 }
 
-/**
- * Serves until a signal. Throws `CliError` for a token that is too short; rejects with
- * `ListenFailed`.
- */
+/** Serves until a signal. Throws `CliError` for a short token; rejects with `ListenFailed`. */
 async function console(
   { ports, target }: { readonly ports: ReadPorts; readonly target: Target },
   joins: Pick<Joins, "serveConsole" | "runSelf"> & { readonly time: TimeShape },

@@ -73,10 +73,7 @@ export async function serveDevConsole(
   }
 }
 
-/**
- * Keeps the token in a file that only its owner can read, so that an open page still works after a
- * restart.
- */
+/** Keeps the token in a file of its owner only: an open page still works after a restart. */
 function keptToken(dataFolder: string): string {
   const path = join(dataFolder, "console-token");
   try {

@@ -14,9 +14,7 @@ import { workerArguments } from "./workerArguments.ts";
 
 export interface WorkersOptions extends ServingOptions {
   readonly role: "gateway" | "host" | "dev";
-  /**
-   * The command line of the control process. The command lines of the workers are built from it.
-   */
+  /** The control process's command line, of which the command lines of workers are made. */
   readonly args: ReadonlyArray<string>;
   /** The URL that opens the console, which `dev` prints. */
   readonly console?: string | undefined;

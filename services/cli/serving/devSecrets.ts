@@ -37,10 +37,7 @@ export function checkSecrets(
   return { unset: [...unset.values()], unsetUrls: [...unsetUrls], faults };
 }
 
-/**
- * Generates secrets with these names, stores them and returns them. `id` returns at least 128
- * random bits.
- */
+/** Makes secrets with these names, stores and returns them. `id`: 128 random bits or more. */
 export function makeDevSecrets(
   dataFolder: string,
   missing: ReadonlyArray<string>,

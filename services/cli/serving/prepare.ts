@@ -49,10 +49,7 @@ interface PreparedEnv {
   readonly env: Readonly<Record<string, string>>;
   /** The files that the environment was read from. */
   readonly envFiles: ReadonlyArray<string>;
-  /**
-   * Names of secrets that were generated for this folder, now or at an earlier start. Empty outside
-   * `dev`.
-   */
+  /** Names of secrets generated for this folder, now or at an earlier start. Only in `dev`. */
   readonly devSecrets: ReadonlyArray<string>;
 }
 

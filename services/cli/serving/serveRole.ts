@@ -89,9 +89,7 @@ export function linkOf(
   return link;
 }
 
-/**
- * Returns the leases that the control process keeps; undefined in a process that is not a worker.
- */
+/** The leases that the control process keeps; undefined in a process that is no worker. */
 export const keptLeases = (
   { time }: Pick<Joins, "time">,
   link: WorkerLink | undefined,

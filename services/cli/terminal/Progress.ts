@@ -6,9 +6,7 @@
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Terminal } from "./Terminal.ts";
 
-/**
- * Often enough that the bar seems to move, and seldom enough that drawing it costs almost nothing.
- */
+/** Often enough that the bar seems to move, and seldom enough to cost almost nothing. */
 const BAR_EVERY_MS = 200;
 /** Seldom enough that the log of a whole night stays short. */
 const LINE_EVERY_MS = 30_000;
@@ -33,9 +31,7 @@ export class Progress {
     this.toldMs = this.startMs;
   }
 
-  /**
-   * Sets the number that an earlier run has done. It is not used to estimate the remaining time.
-   */
+  /** Sets what an earlier run has done. It is not used to estimate the remaining time. */
   from(done: number): void {
     this.first = done;
   }

@@ -29,10 +29,7 @@ export const withoutSecrets = (args: ReadonlyArray<string>): ReadonlyArray<strin
 const WARNING =
   "A URL on the command line contains a login, which other users of this machine can read in the process list. Use the environment (NATS_URL, AGENTS_FROM, SMTP_URL) or files (--nats-creds, --nats-nkey) instead.";
 
-/**
- * Masks the process's command line. Returns the warning to print if it contained a login, else
- * undefined.
- */
+/** Masks the process's command line. Returns a warning to print if it had a login. */
 export function maskCommandLine(args: ReadonlyArray<string>): string | undefined {
   const masked = withoutSecrets(args);
   if (masked.every((arg, n) => arg === args[n])) return undefined;

@@ -45,9 +45,7 @@ export class OutstandingInputs {
     return isKnown ? undefined : handle;
   }
 
-  /**
-   * Keeps the bytes until the agent has started, so that the input that wakes it is not read twice.
-   */
+  /** Keeps the bytes until the agent has started: the input that wakes it is not read twice. */
   keepBytes({ seq, data }: Pick<Delivered, "seq" | "data">): void {
     if (data !== undefined && this.early.size < EARLY_MAX) this.early.set(seq, data);
   }

@@ -1,6 +1,4 @@
-/**
- * The environment variable of a flag says yes or no, and an empty one of any option says nothing.
- */
+/** A flag's environment variable says yes or no; an empty one of any option says nothing. */
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { commandJoins } from "../../../services/wiring/joinCommands.ts";

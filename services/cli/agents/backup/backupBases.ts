@@ -30,10 +30,7 @@ type Missing =
   | { readonly id: AgentId; readonly after: number; readonly restarts: boolean }
   | { readonly id: AgentId; readonly end: BackupEntry };
 
-/**
- * Returns what is missing, by share. Needs memory for one number per agent. Rejects with
- * `BrokerUnavailable`.
- */
+/** What is missing, by share. Keeps one number per agent. Rejects with `BrokerUnavailable`. */
 export async function findMissing(
   { changes }: Pick<ReadPorts, "changes">,
   folder: string,

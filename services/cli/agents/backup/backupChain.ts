@@ -95,9 +95,7 @@ export async function checkOthers({ links }: BackupChain): Promise<void> {
       if (file.kind !== "events") for await (const _ of readEntries(path, file));
 }
 
-/**
- * The events of a share that are not void, each agent's in order. `ends` are those of `checkShare`.
- */
+/** The events of a share that are not void, each agent's in order. `ends`: `checkShare`'s. */
 export async function* shareEvents(
   chain: BackupChain,
   share: number,

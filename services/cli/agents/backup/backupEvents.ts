@@ -29,9 +29,7 @@ export interface Edge {
   readonly last: number;
 }
 
-/**
- * The ranges of all events after `from`, the ends of the backup that this one builds on, in order.
- */
+/** The ranges of all events after `from`: the ends of the backup that this one builds on. */
 export function rangesOf(
   { streams, rangeEvents }: Pick<BackupPlan, "streams" | "rangeEvents">,
   from: ReadonlyArray<number>,

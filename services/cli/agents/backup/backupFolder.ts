@@ -28,10 +28,7 @@ import { readLines } from "../readLines.ts";
 import { failed } from "../../terminal/CliError.ts";
 import { makeFolder } from "../../terminal/makeFolder.ts";
 
-/**
- * Only the owner may read the files, which contain everything that agents store and their callers
- * sent.
- */
+/** Only the owner may read the files: they have all that agents store and callers sent. */
 const PRIVATE_FOLDER = 0o700;
 export const PRIVATE_FILE = 0o600;
 export const MANIFEST = "manifest.json";

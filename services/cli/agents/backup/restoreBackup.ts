@@ -55,10 +55,7 @@ interface RestoreBackupOptions {
   readonly json: boolean;
 }
 
-/**
- * Throws `CliError` if the backup is damaged, the installation has agents or a host, or a write
- * fails.
- */
+/** Throws `CliError` for a damaged backup, present agents or hosts, and a failed write. */
 export async function restoreBackup(
   ports: ReadPorts,
   terminal: Terminal,
@@ -193,10 +190,7 @@ async function storeEvents(
   return { agents, busy, damaged, events };
 }
 
-/**
- * Returns undefined for a damaged event. It is stored unchanged, and its agent is quarantined as
- * before.
- */
+/** Undefined for a damaged event. It is stored as it is, and quarantines its agent as before. */
 function readEvent(
   id: AgentId,
   data: Uint8Array,

@@ -92,10 +92,7 @@ export async function backupsIn(folders: ReadonlyArray<string>): Promise<Readonl
   return found;
 }
 
-/**
- * Returns undefined if the backup contains nothing of the agents. Throws `CliError` if it can't be
- * read.
- */
+/** Undefined if the backup has nothing of the agents. Throws `CliError` if it is unreadable. */
 export async function holding(
   folder: string,
   ids: ReadonlyArray<AgentId>,
