@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach } from "vitest";
 import { WebSocketServer, type WebSocket } from "ws";
 import { pollUntil } from "../kit/poll.ts";
 
@@ -70,27 +71,26 @@ export class FakeServer {
   /** The HTTP status to refuse an upgrade of this URL with; undefined accepts it. */
   refuse: (url: string) => number | undefined = () => undefined;
   refused = 0;
-  readonly #server: WebSocketServer;
+  #server!: WebSocketServer;
 
-  private constructor(server: WebSocketServer) {
-    this.#server = server;
-    server.on("connection", (socket, request) => this.peers.push(new FakePeer(socket, request)));
-  }
-
-  static async start(): Promise<FakeServer> {
-    let fake: FakeServer | undefined;
-    const server = new WebSocketServer({
+  /** Starts anew, on another port. */
+  async start(): Promise<void> {
+    this.peers.length = 0;
+    this.refused = 0;
+    this.refuse = () => undefined;
+    this.#server = new WebSocketServer({
       port: 0,
       host: "127.0.0.1",
       verifyClient: ({ req }, answer) => {
-        const status = fake?.refuse(req.url ?? "");
-        if (status !== undefined) fake!.refused += 1;
+        const status = this.refuse(req.url ?? "");
+        if (status !== undefined) this.refused += 1;
         answer(status === undefined, status);
       },
     });
-    fake = new FakeServer(server);
-    await new Promise<void>((resolve) => server.once("listening", resolve));
-    return fake;
+    this.#server.on("connection", (socket, request) =>
+      this.peers.push(new FakePeer(socket, request)),
+    );
+    await new Promise<void>((resolve) => this.#server.once("listening", resolve));
   }
 
   get host(): string {
@@ -107,3 +107,18 @@ export class FakeServer {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 }
+
+/** A server that starts anew for each test. `end` runs after the test, before the server stops. */
+export function useFakeServer(end?: () => void): FakeServer {
+  const server = new FakeServer();
+  beforeEach(() => server.start());
+  afterEach(async () => {
+    end?.();
+    await server.stop();
+  });
+  return server;
+}
+
+/** Waits as long as a frame between a client and this server may take. */
+export const until = (what: string, check: () => boolean): Promise<unknown> =>
+  pollUntil(what, check, { intervalMs: 2 });

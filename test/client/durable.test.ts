@@ -2,25 +2,16 @@
  * Our client and a durable stream: each chunk once and in order, over lost connections, lost and
  * repeated frames, and another host, for streams that it follows and for calls that they answer.
  */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
-import { pollUntil } from "../kit/poll.ts";
 import { ClientPool, standing } from "./clients.ts";
-import { FakeServer, type FakePeer } from "./FakeServer.ts";
+import { type FakePeer, until, useFakeServer } from "./FakeServer.ts";
 
 const pool = new ClientPool({ AgentClient, agentFetch });
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
-  pool.close();
-  await server.stop();
-});
+const server = useFakeServer(() => pool.close());
 
 /** The `count`-th time that the client asked this peer for a stream. */
 const asked = (peer: FakePeer, count = 1) => peer.stream(count);
-const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
 
 /** Follows "answer", and keeps what it receives. */
 function follow(client: AgentClient<unknown, unknown>, options: object = {}) {

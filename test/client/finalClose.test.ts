@@ -2,22 +2,13 @@
  * The end of a connection for which no close frame came: the client always ends, with all that
  * waits, and its error has the standard's code for that.
  */
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
-import { pollUntil } from "../kit/poll.ts";
 import { ClientPool } from "./clients.ts";
-import { FakeServer } from "./FakeServer.ts";
+import { until, useFakeServer } from "./FakeServer.ts";
 
 const pool = new ClientPool({ AgentClient, agentFetch });
-const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
-  pool.close();
-  await server.stop();
-});
+const server = useFakeServer(() => pool.close());
 
 it("a query that rejects maxRetries times ends everything that waits", async () => {
   const onConnectionError = vi.fn();

@@ -2,21 +2,16 @@
  * Calls with a key: our client sends each again until it is answered, over lost connections and to
  * a host that has lost it.
  */
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
 import { PendingCalls } from "../../services/client/PendingCalls.ts";
 import { ClientPool } from "./clients.ts";
-import { FakeServer } from "./FakeServer.ts";
+import { useFakeServer } from "./FakeServer.ts";
 
 const pool = new ClientPool({ AgentClient, agentFetch });
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
+const server = useFakeServer(() => {
   vi.useRealTimers();
   pool.close();
-  await server.stop();
 });
 
 const REQUEST = { method: "pay", stream: undefined, timeoutMs: undefined, frame: () => "frame" };

@@ -3,17 +3,11 @@
  * a fake server, for our client and the reference's.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { pollUntil } from "../kit/poll.ts";
 import { ClientPool, CLIENTS, standing, type AnyClient } from "./clients.ts";
-import { FakeServer } from "./FakeServer.ts";
+import { until, useFakeServer } from "./FakeServer.ts";
 
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(() => server.stop());
+const server = useFakeServer();
 
-const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
 const opened = (client: AnyClient) => until("it is open", () => client.readyState === 1);
 
 describe.each(CLIENTS)("%s", (_name, kind) => {

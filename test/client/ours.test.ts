@@ -5,24 +5,17 @@
 import { readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
-import { pollUntil } from "../kit/poll.ts";
 import { importsOf } from "../tidy/layering.ts";
 import { sourceFile } from "../tidy/SourceFile.ts";
 import { ClientPool, standing } from "./clients.ts";
-import { FakeServer } from "./FakeServer.ts";
+import { until, useFakeServer } from "./FakeServer.ts";
 
 const pool = new ClientPool({ AgentClient, agentFetch });
-const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
+const server = useFakeServer(() => {
   pool.close();
   vi.unstubAllGlobals();
-  await server.stop();
 });
 
 describe("AgentClient", () => {

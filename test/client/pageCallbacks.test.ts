@@ -58,7 +58,8 @@ test("onChunk: the other chunks of the frame arrive, and its end", async () => {
 });
 
 test("onError, onMissed and onIdentityChange: the client does what follows them", async () => {
-  const server = await FakeServer.start();
+  const server = new FakeServer();
+  await server.start();
   const heard: unknown[] = [];
   const client = new AgentClient({
     agent: "RoomAgent",

@@ -1,24 +1,15 @@
 /** A message that the server refuses as too large (close code 1009): the client says which. */
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
-import { pollUntil } from "../kit/poll.ts";
 import { ClientPool } from "./clients.ts";
-import { FakeServer, type FakePeer } from "./FakeServer.ts";
+import { type FakePeer, until, useFakeServer } from "./FakeServer.ts";
 
 const pool = new ClientPool({ AgentClient, agentFetch });
 const LARGE = "y".repeat(10_000);
 const CALL = "Connection closed: the call of large is larger than the server accepts";
 const STATE = "State update rejected: the message is larger than the server accepts";
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
-  pool.close();
-  await server.stop();
-});
+const server = useFakeServer(() => pool.close());
 
-const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
 const refuse = async (peer: FakePeer, messages: number): Promise<void> => {
   await until("all have arrived", () => peer.received.length === messages);
   peer.close(1009, "Message too large");

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pollUntil } from "../kit/poll.ts";
 import { standing } from "../client/clients.ts";
-import { FakeServer } from "../client/FakeServer.ts";
+import { useFakeServer } from "../client/FakeServer.ts";
 import { installWindow, Page, type Hook } from "./page.ts";
 
 installWindow();
@@ -17,14 +17,7 @@ const HOOKS: ReadonlyArray<readonly [name: string, hook: Hook]> = [
   ["the reference's hook", reference.useAgent as unknown as Hook],
 ];
 
-let server: FakeServer;
-beforeEach(async () => {
-  server = await FakeServer.start();
-});
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await server.stop();
-});
+const server = useFakeServer(() => vi.restoreAllMocks());
 
 const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 1 });
 /** Keys of queries are shared by a whole page: each test has agents of its own. */
