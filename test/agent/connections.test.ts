@@ -1,7 +1,4 @@
-/**
- * Connections as an agent's code sees them: readonly in every context, ids and tags, per-connection
- * state, closing, and the sequence on state frames.
- */
+/** Connections as an agent's code sees them: readonly ones, ids, tags, state, and closing. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,

@@ -1,7 +1,4 @@
-/**
- * `destroy()`: the end of an agent's life, stored as one event. What it removes, whom it notifies,
- * and that a new agent of the same name follows, even when hosts die in between.
- */
+/** `destroy()`: the end of an agent's life, stored as one event, also when hosts die in between. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentNamespace } from "agents";

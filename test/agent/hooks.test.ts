@@ -1,7 +1,4 @@
-/**
- * Hooks, errors and options of an agent class: what `onError` suppresses, the deprecated name of
- * `onStateChanged`, and what keeps an agent in memory.
- */
+/** Hooks, errors and options of an agent class, and what keeps an agent in memory. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   Agent,

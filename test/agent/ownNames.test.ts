@@ -1,7 +1,4 @@
-/**
- * Members of a class that have the name of one that only this package's base class has, or that it
- * has as a field, as an app for the reference may.
- */
+/** Members of a class with the name of a method or field that only our base class has. */
 import { expect, test } from "vitest";
 import { Agent } from "agents";
 import { testAgents } from "agents/testing";

@@ -1,7 +1,4 @@
-/**
- * Methods called by stubs: from a module's `fetch`, between agents, across hosts. What arrives as
- * argument, result and error, what can't be called, and in which context a method runs.
- */
+/** Methods called by stubs: from a module's `fetch`, between agents, across hosts. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,

@@ -1,8 +1,4 @@
-/**
- * Approvals in workflows and in fibers: each is decided once, with who and when, and a timeout, a
- * crash or a restart of the asking code leaves nothing half decided. In virtual time, over a broker
- * in memory.
- */
+/** Approvals in workflows and fibers: decided once, whatever dies, in virtual time. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as refunds from "./refunds.ts";

@@ -1,7 +1,4 @@
-/**
- * Links of approvals, attacked: previews decide nothing, and a link that is forged, changed,
- * expired, replayed, of another agent or of another installation decides nothing either.
- */
+/** Links of approvals, attacked: previews and links that are not right decide nothing. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import { APPROVAL_PATH, makeApprovalLink, readToken } from "../../core/approval/approvalLink.ts";

@@ -1,8 +1,4 @@
-/**
- * Invalid requests and answers: offers to upgrade in every form, and everything that an agent or a
- * module can return instead of a response. Each gets an answer, on both HTTP servers, and the
- * gateway keeps running.
- */
+/** Invalid requests, and invalid responses of agents: each is answered, on both HTTP servers. */
 import { connect as connectNats } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";

@@ -1,8 +1,4 @@
-/**
- * A stolen broker login: acknowledged data stays, whatever headers and subjects the users of
- * gateways and mail publish with. Which subjects each user may use at all is
- * `test/deploy/permissions`.
- */
+/** A stolen broker login and acknowledged data. Its subjects are `test/deploy/permissions`. */
 import { headers as newHeaders } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * DNS rebinding and foreign pages against a gateway on a loopback address, over real sockets and
- * both HTTP servers, and against `agents dev` as people start it, with the example of `npm start`.
- */
+/** DNS rebinding and foreign pages against a gateway on loopback, and against `agents dev`. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

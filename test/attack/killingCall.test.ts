@@ -1,8 +1,4 @@
-/**
- * One request, message or call whose agent ends its process each time that it runs: at most two
- * workers end, the caller gets an error, and everyone else is served. No host ends: its control
- * process restarts the worker, and logs each death.
- */
+/** An agent that ends its process at each run: two workers end at most, and others are served. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";

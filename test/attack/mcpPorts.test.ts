@@ -1,7 +1,4 @@
-/**
- * A client that may name MCP servers uses its agent as a port scanner: of this machine where
- * loopback is not allowed, and where it is. Over a real gateway and host, against real ports.
- */
+/** A client that may name MCP servers scans ports through its agent, over real processes. */
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";

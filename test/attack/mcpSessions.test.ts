@@ -1,7 +1,4 @@
-/**
- * A client of an MCP server with sessions that calls tools and does not read its stream: the host
- * keeps a bounded part of what it was sent, and serves other sessions.
- */
+/** A client of an MCP server that calls tools and never reads: the host keeps little of it. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { RawClient } from "../http/kit.ts";

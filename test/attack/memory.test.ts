@@ -1,8 +1,4 @@
-/**
- * Callers that send and never read, on both HTTP servers: what waits for them is bounded, so one of
- * them costs a few MiB and not the process. Each attack is worth 200 MiB or more without its bound;
- * the test asks for less than 64.
- */
+/** Callers that send and never read: each costs a few MiB, not the process. Both HTTP servers. */
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import type { Exchange, SocketHandlers } from "../../core/http/HttpServer.ts";

@@ -1,8 +1,4 @@
-/**
- * Names from outside are never paths: however a caller passes a name, it reaches a sub-agent only
- * by the documented URL, through its parent's `onBeforeSubAgent`. Over real sockets, on both HTTP
- * servers and by SMTP.
- */
+/** Names from outside are never paths: sub-agents are reached by the documented URL only. */
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {

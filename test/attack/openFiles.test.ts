@@ -1,7 +1,4 @@
-/**
- * More connections than a gateway may have files open: those beyond its room are closed as they
- * arrive, and the rest is served.
- */
+/** More connections than a gateway may have files open: those past its room are closed. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectionRoom, openFilesMax } from "../../services/node/connectionRoom.ts";

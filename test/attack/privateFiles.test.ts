@@ -1,7 +1,4 @@
-/**
- * Another user of the machine looks for what agents know: in the data folder of `agents dev`, made
- * with the usual umask or by an older release for all to read.
- */
+/** Another user of the machine looks into the data folder of `agents dev`. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";

@@ -1,8 +1,4 @@
-/**
- * Clients that send more than anybody honest: frames, bytes and pings past the rate of a socket or
- * of its address close the socket with a reason, on both HTTP servers, and whoever keeps to it
- * notices nothing.
- */
+/** Clients past the rates of a socket or an address are closed with a reason, on both servers. */
 import { describe, expect, it, test } from "vitest";
 import { Agent, type Connection } from "agents";
 import { SocketRates, type SocketMeter } from "../../services/gateway/SocketRates.ts";

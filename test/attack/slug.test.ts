@@ -1,8 +1,4 @@
-/**
- * Entities whose names `slug` maps to one: the agent belongs to the entity that reached it first,
- * and the webhooks of others are refused, logged and counted, however they arrive and wherever the
- * agent runs. Both HTTP servers, real processes.
- */
+/** Entities that `slug` gives one name: the agent is the first one's; others are refused. */
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

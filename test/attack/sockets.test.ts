@@ -1,7 +1,4 @@
-/**
- * Hostile WebSocket clients of a gateway and a host: each is refused with a reason, costs others
- * little, and is no error in the log.
- */
+/** Hostile WebSocket clients: each is refused with a reason and costs others little. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";

@@ -1,8 +1,4 @@
-/**
- * A gateway's login in the wrong hands, on the bus: its user sends anything to hosts, and learns
- * every address that a host sends to it from. No host reads an agent's stored bytes for it, and it
- * can't answer a host's calls.
- */
+/** A gateway's login in the wrong hands, on the bus: hosts read and answer nothing for it. */
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";

@@ -1,7 +1,4 @@
-/**
- * Logins of `deploy/nats` in the wrong hands, against hosts that run: what each may make a host do.
- * What the broker itself refuses them is `test/deploy/permissions`.
- */
+/** Logins of `deploy/nats` in the wrong hands, against hosts; see `test/deploy/permissions`. */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { QUESTIONS } from "../../core/query/askHosts.ts";

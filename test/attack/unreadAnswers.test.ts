@@ -1,7 +1,4 @@
-/**
- * Many callers at once that ask for large answers, and read them or not: the broker keeps what a
- * gateway has not read yet, and must not take the gateway for one that does not read.
- */
+/** Callers that ask for large answers and read them or not: the broker must keep the gateway. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

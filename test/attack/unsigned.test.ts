@@ -1,8 +1,4 @@
-/**
- * Attacks on agents that trust their webhooks, over real sockets and both HTTP servers: by the
- * default routing, nothing unsigned reaches `onRequest` or the state of a signed class. Open
- * classes stay open.
- */
+/** Attacks on signed agents: by default routing nothing unsigned reaches `onRequest` or state. */
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,

@@ -1,7 +1,4 @@
-/**
- * Budgets: an amount that is reserved before a call and settled after it counts once, through
- * crashes and retries; past the limit, a call is refused. In virtual time, over a broker in memory.
- */
+/** Budgets: a reserved amount counts once, through crashes and retries, in virtual time. */
 import { afterEach, expect, it } from "vitest";
 import { Agent, BudgetExceeded, type Spend, type SpendOptions } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

@@ -1,7 +1,4 @@
-/**
- * The changes of all agents, read from any position: whatever is trimmed meanwhile, and wherever
- * the reader stops and restarts, each event comes once, and each agent's in order.
- */
+/** The changes of all agents, from any position: each event once, each agent's in order. */
 import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";

@@ -1,7 +1,4 @@
-/**
- * `agents backup --since`: a chain of backups contains what one full backup would, `agents verify`
- * finds its faults, and `agents restore` creates the agents of the whole chain.
- */
+/** `agents backup --since`: a chain of backups contains what one full backup would. */
 import { createHash } from "node:crypto";
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,8 +1,4 @@
-/**
- * `agents backup` of a working installation, and `agents restore` into one with other shards,
- * stream groups and namespace: everything that was stored when the backup began is there, is done
- * once, and continues.
- */
+/** `agents backup` of a working installation, and `agents restore` into one of another shape. */
 import { cpSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

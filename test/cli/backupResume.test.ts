@@ -1,8 +1,4 @@
-/**
- * A backup whose process is killed continues when it is run again: saved data is not read again,
- * damaged or half-written data is, and agents that were trimmed or erased meanwhile are as in the
- * journals.
- */
+/** A backup whose process is killed continues when it is run again. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

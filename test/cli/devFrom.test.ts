@@ -1,7 +1,4 @@
-/**
- * `agents dev --from`, as people run it: an installation's webhooks on a laptop's code, whose login
- * may only read, and whose agents reach nothing.
- */
+/** `agents dev --from`, as people run it: an installation's webhooks on a laptop's code. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";

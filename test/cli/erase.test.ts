@@ -1,7 +1,4 @@
-/**
- * `agents erase` against two hosts and a real nats-server: what is left of an agent, in streams,
- * files and on disk.
- */
+/** `agents erase` against two hosts and a real nats-server: what is left of an agent. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

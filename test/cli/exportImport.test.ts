@@ -1,7 +1,4 @@
-/**
- * `agents export` and `agents import`, as people run them: an agent is carried from one
- * installation to another, and to another name of its own, and is the same one there.
- */
+/** `agents export` and `agents import`, as people run them: the agent stays the same one. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * Text from outside never controls a terminal: the escaping, the place where lines are printed, and
- * the commands that print names.
- */
+/** Text from outside never controls a terminal: escaping, printing, commands that print names. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";

@@ -1,7 +1,4 @@
-/**
- * `agents rerun`, as people run it: an agent's past on the code that it ran on, and on the next
- * release.
- */
+/** `agents rerun`, as people run it: the past on its own code and on the next release's. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * The turns that wrote a field or a row, differences between two points, and a filtered history:
- * all from a journal with SQLite's own pages.
- */
+/** The turns that wrote a field or row, differences of two points, and filtered histories. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId } from "../../schemas/Address.ts";

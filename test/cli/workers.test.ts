@@ -1,8 +1,4 @@
-/**
- * `--workers` as users run it: a gateway and a host of two workers each, as processes on a real
- * nats-server; workers and parents are stopped and killed. Some tests continue where the previous
- * one left off.
- */
+/** `--workers` as users run it, on a real nats-server. Some tests continue the one before. */
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";

@@ -1,7 +1,4 @@
-/**
- * A client's protocol on the wire (`protocol.md` §2, §4.1, §13), frame by frame against a fake
- * server, for our client and the reference's.
- */
+/** A client's protocol on the wire (`protocol.md` §2, §4.1, §13), by frame, for both clients. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ClientPool, CLIENTS, standing, type AnyClient } from "./clients.ts";
 import { until, useFakeServer } from "./FakeServer.ts";

@@ -1,7 +1,4 @@
-/**
- * Our client and a durable stream: each chunk once and in order, over lost connections, lost and
- * repeated frames, and another host, for streams that it follows and for calls that they answer.
- */
+/** Our client and a durable stream: each chunk once and in order, whatever is lost. */
 import { describe, expect, it } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
 import { ClientPool, standing } from "./clients.ts";

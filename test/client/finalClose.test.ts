@@ -1,7 +1,4 @@
-/**
- * The end of a connection for which no close frame came: the client always ends, with all that
- * waits, and its error has the standard's code for that.
- */
+/** The end of a connection without a close frame: the client ends, with all that waits. */
 import { expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
 import { ClientPool } from "./clients.ts";

@@ -1,7 +1,4 @@
-/**
- * Calls with a key: our client sends each again until it is answered, over lost connections and to
- * a host that has lost it.
- */
+/** Calls with a key: our client sends each again until it is answered. */
 import { expect, it, vi } from "vitest";
 import { AgentClient, agentFetch } from "../../services/client/index.ts";
 import { PendingCalls } from "../../services/client/PendingCalls.ts";

@@ -1,7 +1,4 @@
-/**
- * Calls when a connection is lost, and closes that are final (`protocol.md` §4.1, §13: 14), against
- * a fake server, for our client and the reference's.
- */
+/** Calls of lost connections, and final closes (`protocol.md` §4.1, §13: 14), both clients. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ClientPool, CLIENTS, standing, type AnyClient } from "./clients.ts";
 import { until, useFakeServer } from "./FakeServer.ts";

@@ -1,7 +1,4 @@
-/**
- * What our client does beyond the reference's, and where that one leaves a call waiting: clear
- * refusals, a bounded buffer, the journal sequence; and what the entry adds to a page's bundle.
- */
+/** What our client does beyond the reference's, and what the entry adds to a page's bundle. */
 import { readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * Our server and both clients, on a real broker: what the tests against a played server take for
- * granted of the server is shown here (`protocol.md` §2, §13: 1, 2, 4, 14).
- */
+/** Our server and both clients, on a real broker (`protocol.md` §2, §13: 1, 2, 4, 14). */
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import {
   Agent,

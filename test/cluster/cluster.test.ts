@@ -1,8 +1,4 @@
-/**
- * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: `agents
- * provision` sets the streams' replicas and placement, servers are killed and leaders moved under
- * load, and everything acknowledged is done once.
- */
+/** Three nats-servers by `deploy/nats/cluster.conf`: servers die, leaders move, nothing is lost. */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";

@@ -1,7 +1,4 @@
-/**
- * `agents erase` on three nats-servers, one of them unreachable: it asks first, names the files
- * that may keep bytes, and the remedy that it prints works.
- */
+/** `agents erase` on three nats-servers, one unreachable: it asks first, and its remedy works. */
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

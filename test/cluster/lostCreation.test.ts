@@ -1,8 +1,4 @@
-/**
- * A consumer that heals while the broker elects: the new consumer's creation is carried out and its
- * answer is lost. Found by `cluster.test.ts`: the host mistook its own consumer for another host's,
- * and waited forever.
- */
+/** A consumer that heals during an election: its creation's answer is lost. It is not another's. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";

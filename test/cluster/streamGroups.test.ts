@@ -1,8 +1,4 @@
-/**
- * Stream groups on three servers: their leaders can lie on different ones, which is what groups are
- * for; each leads and acknowledges its own shards' webhooks, and the loss of one server stops the
- * others' groups no longer than their own elections.
- */
+/** Stream groups on three servers: each leads its own shards, and a lost server stops no others. */
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";

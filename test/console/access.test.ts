@@ -1,7 +1,4 @@
-/**
- * Who reaches the console: its token, where that comes from and where it goes, and the hosts that
- * it answers. In a separate process, and in a real Chromium.
- */
+/** Who reaches the console: its token, and the hosts that it answers, in a real Chromium. */
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,8 +1,4 @@
-/**
- * The console's list of agents (`AgentPages`) compared with a list that changes constantly:
- * whatever appears, disappears and changes on whichever page, the shown list becomes the actual
- * one.
- */
+/** The console's list of agents (`AgentPages`) compared with a list that changes constantly. */
 import fc from "../kit/property.ts";
 import { expect, it } from "vitest";
 import type { ListedAgent } from "../../services/cli/commands/list.ts";

@@ -1,7 +1,4 @@
-/**
- * A quarantined agent in the console, in Chromium, on a real host: what waits for it runs on a fork
- * before it is released.
- */
+/** A quarantined agent in the console, in Chromium: its inputs run on a fork before a release. */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * An agent's work in the console and on the command line: workflows as graphs, fibers and
- * connections. In a real Chromium, on a console in a separate process. Reading activates no agent.
- */
+/** An agent's work in the console and on the command line. Reading it activates no agent. */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,8 +1,4 @@
-/**
- * The backup and restore of `docs/operations/history.md`, done: the broker's folder is copied while
- * the broker is stopped, everything is lost, the copy is put back, and the agents are there with
- * all that they had.
- */
+/** The backup and restore of `docs/operations/history.md`, done: the copied folder has it all. */
 import { cpSync, rmSync } from "node:fs";
 import { afterAll, expect, test } from "vitest";
 import { Senders } from "../faults/Senders.ts";

@@ -1,7 +1,4 @@
-/**
- * What a login of `deploy/nats` may not do ends at once, and the reason names the right that it
- * lacks: the broker refuses it without an answer.
- */
+/** What a login of `deploy/nats` may not do ends at once, and the reason names the right. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";

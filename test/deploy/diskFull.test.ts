@@ -1,7 +1,4 @@
-/**
- * A full disk at the broker: nothing is acknowledged without being stored, nothing acknowledged is
- * lost, and once there is room again everything continues by itself.
- */
+/** A full disk at the broker: acknowledged data stays, and all continues once there is room. */
 import { afterAll, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";

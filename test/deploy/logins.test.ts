@@ -1,8 +1,4 @@
-/**
- * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as
- * an operator with JWTs would (credentials); and the check of a broker's durability if it is weak
- * or unknown.
- */
+/** The ways to log in, each against a real server; and the check of a broker's durability. */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";

@@ -1,7 +1,4 @@
-/**
- * The Kubernetes manifests and systemd units: their own tools take them, and what they say of our
- * processes is true: commands, options by environment, ports, probes.
- */
+/** The Kubernetes manifests and systemd units: their own tools take them, and they are true. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * The dashboard and the alert rules ask for metrics that a gateway and a host really serve, by
- * names, labels and all; and the runbook says what each alert means.
- */
+/** The dashboard and the alert rules ask for metrics that a gateway and a host really serve. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * The values of NATS's chart in `deploy/kubernetes`: the server takes the configuration that the
- * chart makes of them, and the namespace takes the pods.
- */
+/** The values of NATS's chart in `deploy/kubernetes`: server and namespace accept the result. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

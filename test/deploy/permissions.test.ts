@@ -1,7 +1,4 @@
-/**
- * The permissions of `deploy/nats` on a real server: each process does all of its work as its own
- * user without a refusal, and anything else is refused.
- */
+/** The permissions of `deploy/nats` on a real server: enough for each user, and no more. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every
- * process does its work, readers see all groups, and everything else is refused in every group.
- */
+/** Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ANSWERED_BY_AGENT, Installation, type Role } from "../kit/Installation.ts";
 import { postLedger } from "../kit/postLedger.ts";

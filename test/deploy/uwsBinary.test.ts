@@ -1,7 +1,4 @@
-/**
- * uWebSockets.js is native code that npm can't check against its source. The binary that the suite,
- * the benches and the image use is one of those whose hashes were accepted in review.
- */
+/** uWebSockets.js is native code: the suite, the benches and the image use an accepted hash. */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";

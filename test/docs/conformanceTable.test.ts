@@ -1,7 +1,4 @@
-/**
- * Checks `docs/evidence/conformance-rows.md`: each row has a test that exists under that title, and
- * no name of the interface is missing. The names are listed here, so that a lost row is noticed.
- */
+/** `docs/evidence/conformance-rows.md`: each row has its test, each name of the interface one. */
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 

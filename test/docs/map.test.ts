@@ -1,7 +1,4 @@
-/**
- * The map (`docs/internals/map.md`), tried on twenty changes: the first file of a row is the one to
- * change, because the deciding code is in it and in no other source.
- */
+/** The map (`docs/internals/map.md`), tried on twenty changes: a row's first file is the one. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";

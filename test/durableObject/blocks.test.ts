@@ -1,7 +1,4 @@
-/**
- * Blocks and asynchronous transactions of a Durable Object exclude each other, and the storage
- * calls of events that began before them.
- */
+/** Blocks and asynchronous transactions of an object exclude each other, and earlier calls. */
 import { DurableObject } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";

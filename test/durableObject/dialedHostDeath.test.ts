@@ -1,7 +1,4 @@
-/**
- * A host with one end of sockets between objects, or both, is killed (SIGKILL): how the other end
- * is notified, and which sockets survive.
- */
+/** A host with one end of sockets between objects, or both, is killed (SIGKILL). */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";

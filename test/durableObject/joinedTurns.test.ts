@@ -1,7 +1,4 @@
-/**
- * Events that use `sql`, `kv` or `transactionSync` while another event's asynchronous transaction
- * is open: nothing that depends on it is answered before the transaction has ended.
- */
+/** Events that use storage while another's transaction is open wait with what depends on it. */
 import { DurableObject } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";

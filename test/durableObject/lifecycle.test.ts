@@ -1,7 +1,4 @@
-/**
- * `agents/lifecycle`: hooks and parts of a class that extends `DurableObject`, through requests,
- * alarms, sockets, hibernation and a start that fails.
- */
+/** `agents/lifecycle`: hooks and parts of a class that extends `DurableObject`. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle, type Connection, type DurableObjectCapability } from "agents/lifecycle";

@@ -1,7 +1,4 @@
-/**
- * Sockets that a module's own `fetch` accepts, without an agent or a Durable Object: messages both
- * ways, the close of either side, and what is answered where the pair is held wrong.
- */
+/** Sockets that a module's own `fetch` accepts, without an agent or a Durable Object. */
 import { beforeAll, expect, test } from "vitest";
 import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import WebSocket from "ws";

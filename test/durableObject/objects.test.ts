@@ -1,7 +1,4 @@
-/**
- * Durable Objects of a whole installation: ids, `fetch`, methods, storage and alarms, as code that
- * was written for the reference's platform uses them. Sockets are in `sockets.test.ts`.
- */
+/** Durable Objects of a whole installation, as the reference's code uses them, but for sockets. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { pollUntil } from "../kit/poll.ts";
 import { journalOf, postGithub, useSystems, type System } from "../system/kit.ts";

@@ -1,7 +1,4 @@
-/**
- * The reference's own package as Durable Objects, unmodified: its `Agent` with state, SQL, calls of
- * its own client, schedules and workflows, and what remains when the object has left memory.
- */
+/** The reference's own package as Durable Objects, unmodified. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { pollUntil } from "../kit/poll.ts";

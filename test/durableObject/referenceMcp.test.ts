@@ -1,7 +1,4 @@
-/**
- * `McpAgent.serve` of the reference's own package, run as a Durable Object: its route opens a
- * socket to the object for each request of a client, over which the answers come.
- */
+/** `McpAgent.serve` of the reference's own package: its route opens a socket to the object. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { URLPattern } from "urlpattern-polyfill/urlpattern";
 import { WebSocket } from "ws";

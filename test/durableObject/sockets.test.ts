@@ -1,8 +1,4 @@
-/**
- * Sockets of Durable Objects over real WebSockets: accepted for hibernation or with listeners,
- * refused, tagged, answered without the object, and what remains of them when it is activated
- * again.
- */
+/** Sockets of Durable Objects over real WebSockets, hibernation included. */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,7 +1,4 @@
-/**
- * Sockets that code opens with a stub's `fetch`: in a gateway, in an object on the same or another
- * host, and what becomes of them when one of the two ends is lost.
- */
+/** Sockets that code opens with a stub's `fetch`: in a gateway, and in objects on any host. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { testAgents } from "agents/testing";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";

@@ -1,7 +1,4 @@
-/**
- * Whom the limits of one sender count as one, by addresses that no test machine has: the listener's
- * handlers are called as `smtp-server` calls them.
- */
+/** Which addresses the limits of one sender count as one, by the listener's handlers. */
 import { EventEmitter } from "node:events";
 import { Effect, Exit, Scope } from "effect";
 import { afterEach, expect, test, vi } from "vitest";

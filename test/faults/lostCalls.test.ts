@@ -1,7 +1,4 @@
-/**
- * A client's calls whose host is killed: its connection stays open, so the client has to find out
- * that they are lost.
- */
+/** A client's calls whose host is killed: its connection stays open, so it has to find out. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { pollUntil } from "../kit/poll.ts";

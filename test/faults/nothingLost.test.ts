@@ -1,8 +1,4 @@
-/**
- * Nothing lost, nothing doubled: 5,000 webhooks to 200 agents while hosts are killed, one is frozen
- * past its lease and thawed in mid-commit, and nats-server is killed; then everything is read back
- * and checked.
- */
+/** 5,000 webhooks while hosts and nats-server are killed and frozen: nothing lost, none doubled. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId, type AgentId } from "../../schemas/Address.ts";

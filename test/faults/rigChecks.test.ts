@@ -1,7 +1,4 @@
-/**
- * The fault rig's checkers catch what they are for: a history that is right passes, and each
- * planted violation is found.
- */
+/** The fault rig's checkers: a right history passes, and each planted violation is found. */
 import { describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";

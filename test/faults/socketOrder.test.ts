@@ -1,8 +1,4 @@
-/**
- * Clients that send without a wait while their agents' hosts are stopped in order and killed: each
- * agent takes its client's messages in order, and none is lost. In one process:
- * `test/system/socketOrder.test.ts`.
- */
+/** Clients send while hosts are stopped and killed: in order, none lost. Also `test/system`. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";

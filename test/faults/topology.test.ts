@@ -1,8 +1,4 @@
-/**
- * The shape of `deploy/compose.yaml` as processes: nats-server, two hosts, a gateway. Both hosts
- * are restarted in order, one after the other, while webhooks flow and clients are connected:
- * nobody notices.
- */
+/** `deploy/compose.yaml` as processes: both hosts restart, one by one, and nobody notices. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";

@@ -1,7 +1,4 @@
-/**
- * Fibers: their records while they run and when they end, and their recovery when a host is killed,
- * hands over, or dies of a recovery. In virtual time, over a broker in memory.
- */
+/** Fibers: their records, and their recovery when a host dies or hands over, in virtual time. */
 import { describe, expect, test } from "vitest";
 import {
   Agent,

@@ -1,7 +1,4 @@
-/**
- * The record of a fiber and its run: under the id of a cancelled fiber, during a recovery, for
- * several successors, and of a turn that is not stored. In one process and in virtual time.
- */
+/** The record of a fiber and its run, in odd moments, in virtual time. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import {
   Agent,

@@ -1,7 +1,4 @@
-/**
- * Steps of fibers, in one process and in virtual time: what `onFiberRecovered` begins again has the
- * results of the steps that were done, and the keys of those that were not.
- */
+/** Steps of fibers: a recovery has the results of steps that were done, and the keys of others. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, type FetchOptions, type FiberRecoveryContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

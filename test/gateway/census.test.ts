@@ -1,7 +1,4 @@
-/**
- * The pages in which a gateway lists a shard's sockets for the shard's new owner, without a host.
- * Whole systems whose shards change hands: `test/system/lostFrames.test.ts`.
- */
+/** The pages in which a gateway lists a shard's sockets. Whole systems: `system/lostFrames`. */
 import { describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";

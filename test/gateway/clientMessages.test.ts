@@ -1,7 +1,4 @@
-/**
- * `ClientMessages` against a host driven by hand: when messages are sent, and which are repeated.
- * The host's half is `test/system/socketOrder.test.ts`.
- */
+/** `ClientMessages` against a host driven by hand. The host's half: `system/socketOrder`. */
 import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";

@@ -1,7 +1,4 @@
-/**
- * How often a call is repeated whose host was lost with it out, against a host driven by hand. Over
- * processes that really end: `test/attack/killingCall.test.ts`.
- */
+/** How often a call of a lost host is repeated. With real processes: `attack/killingCall`. */
 import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallLost, CallTimedOut } from "../../core/call/AgentUnreachable.ts";
 import { CallClient } from "../../core/call/CallClient.ts";

@@ -1,7 +1,4 @@
-/**
- * `PendingWebhook` against a host whose answers no gateway may send on, each a 502 and a line in
- * the log, and against a host whose answer is lost.
- */
+/** `PendingWebhook` against a host whose answers can't be sent on, or are lost. */
 import { expect, test } from "vitest";
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";

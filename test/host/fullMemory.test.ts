@@ -1,7 +1,4 @@
-/**
- * More agents with a database than fit into their host's memory, all of which ask to stay: the
- * longest idle leave, all inputs are done once, and none is refused or lost.
- */
+/** More agents with a database than fit into memory, all of which ask to stay: none is lost. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * Memory stays flat: 8,000 agents are touched once by a durable input, then idle; all hibernate,
- * and the host's heap is back to where it started, but for a little.
- */
+/** Memory stays flat: 8,000 agents are touched once and hibernate, and the heap is as before. */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

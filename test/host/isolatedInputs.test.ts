@@ -1,7 +1,4 @@
-/**
- * The slot of an agent that runs in a process of its own, with a process that the test plays: the
- * inputs that the slot passes, and what becomes of those that it has not passed.
- */
+/** The slot of an isolated agent, with a process that the test plays: its inputs. */
 import { expect, test } from "vitest";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";

@@ -1,7 +1,4 @@
-/**
- * The slot of an agent that runs in a process of its own, with a process that the test plays: what
- * the slot knows of its agent's sockets.
- */
+/** The slot of an isolated agent, with a process that the test plays: its agent's sockets. */
 import { expect, test } from "vitest";
 import { agentId, type AgentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";

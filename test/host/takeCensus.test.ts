@@ -1,7 +1,4 @@
-/**
- * The census of a shard's sockets where a gateway answers what no release answers: the shard starts
- * without that gateway's sockets.
- */
+/** The census of sockets where a gateway answers nonsense: the shard starts without its sockets. */
 import { expect, test } from "vitest";
 import { agentId, shardOf, type AgentId } from "../../schemas/Address.ts";
 import { encodeMessage } from "../../schemas/bus/message.ts";

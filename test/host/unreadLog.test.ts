@@ -1,7 +1,4 @@
-/**
- * A process whose log nobody reads, because its reader has ended: a turn that holds the thread ends
- * its worker all the same.
- */
+/** A process whose log nobody reads: a turn that holds the thread ends its worker all the same. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

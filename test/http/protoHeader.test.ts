@@ -1,7 +1,4 @@
-/**
- * A header named `__proto__` is a header like any other where headers become an object by name: of
- * a webhook that is stored, and of a mail. Assigned to a plain object, it would be lost.
- */
+/** A header named `__proto__` is a header like any other, of a stored webhook and of a mail. */
 import { expect, test } from "vitest";
 import { addHeader, emptyHeaders } from "../../core/http/requestHead.ts";
 import { makeRequest } from "../../core/input/runWebhook.ts";

@@ -1,7 +1,4 @@
-/**
- * Which `Host` headers a server answers, and which origins are its own: the pure part of
- * `test/attack/hosts.test.ts`.
- */
+/** Which `Host` headers a server answers, and its own origins: pure. See `attack/hosts.test.ts`. */
 import { describe, expect, it } from "vitest";
 import { isSameOrigin, readOrigin } from "../../core/http/origins.ts";
 import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";

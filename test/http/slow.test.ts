@@ -1,7 +1,4 @@
-/**
- * The rules of the port that take seconds to test, all concurrently: uWebSockets.js takes up to 12
- * s to give up on a head or on a dead socket, whatever its settings.
- */
+/** The rules of the port that take seconds to test, all concurrently. */
 import { describe, it } from "vitest";
 import { WebSocket } from "ws";
 import { adapters, RawClient, startServer, until } from "./kit.ts";

@@ -1,7 +1,4 @@
-/**
- * What the committer applies of an event and what anybody else reads of it are one: state, done
- * keys, the head itself.
- */
+/** What the committer applies of an event is what anybody else reads of it. */
 import { expect, test } from "vitest";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";

@@ -1,7 +1,4 @@
-/**
- * The entity for which an agent was created: recorded in its events and snapshots, including the
- * formats of earlier releases.
- */
+/** The entity for which an agent was created, in its events, snapshots, and earlier formats. */
 import { describe, expect, it } from "vitest";
 import { transplant } from "../../core/journal/transplant.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";

@@ -1,7 +1,4 @@
-/**
- * An agent that is erased while its journal is read: the readers find a gap that is no damage. Each
- * returns what is left, or says where the history begins now.
- */
+/** An agent that is erased while its journal is read: the gap is no damage to its readers. */
 import { beforeEach, expect, test } from "vitest";
 import { eventRows } from "../../core/history/eventRows.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";

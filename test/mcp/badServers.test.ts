@@ -1,7 +1,4 @@
-/**
- * Servers that hang, lie, or send garbage or too much: a clear error in bounded time, while the
- * agent's other turns continue. And servers that may not be reached at all.
- */
+/** Servers that hang, lie, or send garbage or too much: a clear error in bounded time. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { RequestListener, ServerResponse } from "node:http";

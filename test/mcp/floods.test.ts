@@ -1,7 +1,4 @@
-/**
- * Servers that send more than a host can take: events without end, requests whose answers they do
- * not accept, batches of requests, and schemas that are slow to check.
- */
+/** Servers that send more than a host can take: events, requests, batches, slow schemas. */
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addressGuard } from "../../services/mcp/addressGuard.ts";
 import { EventPace, EventSplitter } from "../../services/mcp/EventPace.ts";

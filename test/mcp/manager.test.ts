@@ -1,7 +1,4 @@
-/**
- * `this.mcp` as agent code uses it: its methods, filters, the `ai` package's tools, questions to
- * the user; and that who uses none of it pays nothing.
- */
+/** `this.mcp` as agent code uses it; who uses none of it pays nothing. */
 import { readdirSync, readFileSync } from "node:fs";
 import { generateText, stepCountIs } from "ai";
 import { MockLanguageModelV3 } from "ai/test";

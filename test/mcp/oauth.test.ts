@@ -1,7 +1,4 @@
-/**
- * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is
- * kept, states that work once and for ten minutes, and callbacks that prove nothing.
- */
+/** OAuth with an MCP server of the SDK's own server side: from the refusal to the tools. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 import type { AgentStorage } from "../../core/database/AgentStorage.ts";

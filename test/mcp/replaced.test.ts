@@ -1,7 +1,4 @@
-/**
- * Servers that are replaced at another URL, or removed, while OAuth with them is under way: what
- * that stores afterwards.
- */
+/** Servers that are replaced or removed during OAuth: what that stores afterwards. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startOAuthServer } from "./OAuthServer.ts";
 import { rpc } from "./kit.ts";

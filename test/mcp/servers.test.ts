@@ -1,7 +1,4 @@
-/**
- * An agent and the protocol's reference server, over both transports: its offers, calls, the
- * clients' frames, hibernation, and a server that disappears and returns.
- */
+/** An agent and the protocol's reference server, over both transports. */
 import { AgentClient } from "reference-agents/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";

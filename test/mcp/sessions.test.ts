@@ -1,7 +1,4 @@
-/**
- * Calls that run at the same time on one connection to an MCP server, when one of them is refused:
- * because the server has forgotten the session, or for the call itself.
- */
+/** Calls at the same time on one connection to an MCP server, when one of them is refused. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { callable } from "agents";

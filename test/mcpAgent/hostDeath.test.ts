@@ -1,7 +1,4 @@
-/**
- * A host with MCP sessions is killed (SIGKILL): the SDK's client continues the same session on the
- * next host, and a running call is answered.
- */
+/** A host with MCP sessions is killed: the SDK's client continues its session on the next. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";

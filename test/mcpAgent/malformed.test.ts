@@ -1,7 +1,4 @@
-/**
- * What a client of an MCP server with sessions may send wrongly: each request is answered, with a
- * status and words that say what is wrong, and the session goes on.
- */
+/** Wrong requests to an MCP server with sessions: each is answered, and the session goes on. */
 import { beforeAll, describe, expect, it } from "vitest";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "../system/kit.ts";

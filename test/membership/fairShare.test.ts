@@ -1,7 +1,4 @@
-/**
- * The rule by which hosts divide shards, played to its end from any beginning: it ends, fairly, and
- * nothing moves needlessly.
- */
+/** The rule by which hosts divide shards ends from any beginning, fairly and without waste. */
 import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { fairShare } from "../../services/host/load/fairShare.ts";

@@ -1,7 +1,4 @@
-/**
- * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the
- * pure rule, and real hosts on a broker in memory whose leases vanish and whose acks are late.
- */
+/** Who owns a shard, in whatever order a host hears of it: the pure rule, and real hosts. */
 import { Effect, Exit, Scope } from "effect";
 import { describe, expect, test } from "vitest";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";

@@ -1,7 +1,4 @@
-/**
- * Imports that the reference package has and this one has not: the list, against the published
- * package, and what a user reads who makes one.
- */
+/** Imports that only the reference package has: the list, and what their user reads. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * Inputs in a shard's inbox that no release writes, or that were damaged: they cost no other input
- * its delivery, and the process reads on. Dead letters of such inputs can be removed.
- */
+/** Damaged and foreign inputs in an inbox cost no other input its delivery. */
 import { describe, expect, it } from "vitest";
 import { agentId, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame, encodeFrame } from "../../schemas/Frame.ts";

@@ -1,7 +1,4 @@
-/**
- * What servers' answers say of an acknowledgement: rules of `services/nats/setup/durability`, by
- * answers as nats-server gives them.
- */
+/** What servers' answers say of an acknowledgement (`services/nats/setup/durability`). */
 import { describe, expect, test } from "vitest";
 import {
   describeDurability,

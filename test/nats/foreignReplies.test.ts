@@ -1,7 +1,4 @@
-/**
- * Requests that want their answers where nobody receives answers are dropped. Somebody who sends
- * many does not fill the log.
- */
+/** Requests that want answers where nobody receives any are dropped, with few log lines. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { LogFields } from "../../core/telemetry/Log.ts";
 import { repeatedLines } from "../../core/telemetry/RepeatedLines.ts";

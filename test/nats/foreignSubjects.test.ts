@@ -1,8 +1,4 @@
-/**
- * Messages on subjects that no release writes, beside those of agents and processes: a login that
- * may publish a subject's siblings may publish them. Nothing that lists or reads many messages ends
- * at one.
- */
+/** Messages on subjects that no release writes: nothing that lists or reads many ends at one. */
 import { beforeAll, describe, expect, it } from "vitest";
 import { agentId, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";

@@ -1,7 +1,4 @@
-/**
- * When `GroupPublisher` sends by itself and when as a batch, against a publisher driven by hand.
- * What it stores is `natsGroups.test.ts`.
- */
+/** When `GroupPublisher` sends singly or in a batch. What it stores: `natsGroups.test.ts`. */
 import { expect, test } from "vitest";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { AckPublisher, PublishOutcome } from "../../services/nats/client/AckPublisher.ts";

@@ -1,7 +1,4 @@
-/**
- * One round of a watch of leases after the other, message by message: what it says of keys that a
- * round's list does not have.
- */
+/** Rounds of a watch of leases, message by message: what becomes of keys that a list lacks. */
 import { headers, type Msg } from "@nats-io/nats-core";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LeaseChange } from "../../core/lease/Leases.ts";

@@ -1,7 +1,4 @@
-/**
- * An operator lowers the server's `max_payload` while processes run: what is larger is stored as a
- * claim check from then on, and no write waits for ever.
- */
+/** An operator lowers the server's `max_payload` while processes run: larger writes still end. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";

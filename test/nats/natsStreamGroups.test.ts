@@ -1,7 +1,4 @@
-/**
- * Stream groups: the ports keep their rules over four of them, with and without group commit, and
- * an installation is divided once and for all.
- */
+/** Stream groups: the ports keep their rules over four, with and without group commit. */
 import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import { Subjects, type GroupedStream } from "../../schemas/Subjects.ts";

@@ -1,7 +1,4 @@
-/**
- * Erasing an agent while the broker stores nothing for a moment: nothing of other agents is lost,
- * and another run completes the erasure.
- */
+/** Erasing an agent while the broker stores nothing: others lose nothing; a new run ends it. */
 import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";

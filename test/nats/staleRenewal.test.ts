@@ -1,7 +1,4 @@
-/**
- * A renewal whose ack is lost, so that it learns of the end of its lease late: after the process
- * has released the lease and claimed the key again.
- */
+/** A renewal that learns of its lease's end late, after the key was released and claimed again. */
 import { expect, test } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";

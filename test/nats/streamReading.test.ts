@@ -1,7 +1,4 @@
-/**
- * The rules of one reading, with answers that no server gives on demand: one that is lost, a reader
- * that takes nothing.
- */
+/** The rules of one reading, with answers that no server gives on demand. */
 import type { Msg } from "@nats-io/nats-core";
 import { expect, test } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -1,7 +1,4 @@
-/**
- * The laptop's nats-server: it serves as long as its scope is open, comes back when it dies, and
- * never outlives us, however we end.
- */
+/** The laptop's nats-server lives as its scope, comes back when it dies, and never outlives us. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import {

@@ -1,7 +1,4 @@
-/**
- * OpenTelemetry end to end: a gateway and a host as users run them, with `OTEL_*` set, and a
- * receiver that speaks OTLP. One trace from the provider's request to all that it causes.
- */
+/** OpenTelemetry end to end: one trace from the provider's request to all that it causes. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { asksForTraces } from "../../services/otel/startOtel.ts";

@@ -1,7 +1,4 @@
-/**
- * Compressed answers that code passes on: of a module's `fetch` and of an agent's, as they are, in
- * another response, and as a step's result. What reaches the client is what its headers say.
- */
+/** Compressed answers that code passes on: the client receives what its headers say. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";

@@ -1,7 +1,4 @@
-/**
- * Requests that agents and modules pass on with `fetch`: method, headers and body arrive, however
- * the caller sent them and however code names the new address.
- */
+/** Requests that agents and modules pass on with `fetch`: method, headers and body arrive. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";

@@ -1,7 +1,4 @@
-/**
- * An outgoing webhook's address is asked after the look-up, and again once it is connected: with a
- * resolver that answers what the test says, and a name whose answer changes in between.
- */
+/** An outgoing webhook's address is checked after the look-up, and again once connected. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";

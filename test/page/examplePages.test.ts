@@ -1,7 +1,4 @@
-/**
- * The pages of examples in a real Chromium, with a server that a test stops and starts: nothing
- * that somebody typed is lost, and a page is whole again after its server was away.
- */
+/** The pages of examples in a real Chromium, with a server that stops and starts. */
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

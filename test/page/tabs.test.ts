@@ -1,7 +1,4 @@
-/**
- * Tabs of a real Chromium on one agent, over real processes: they see each other's changes, outlive
- * a host that is killed and a gateway that is started anew, and a readonly one can't write.
- */
+/** Tabs of a real Chromium on one agent, over real processes that are killed. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

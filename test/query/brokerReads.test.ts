@@ -1,8 +1,4 @@
-/**
- * What the view of a host reads from the broker, counted in its requests to a real nats-server: a
- * host passes the events that it has stored to its view (`services/wiring/joinQueries`), so the
- * view requests none of them.
- */
+/** A host passes its own events to its view: the view requests none of them from the broker. */
 import { fileURLToPath } from "node:url";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";

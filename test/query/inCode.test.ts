@@ -1,7 +1,4 @@
-/**
- * `query(env.RepoAgent, sql)` in a module's `fetch` and in agents, in memory: what it answers, that
- * one reads what one wrote, and what it refuses.
- */
+/** `query(env.RepoAgent, sql)` in a module's `fetch` and in agents, in memory. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { query, QueryRefused, type AgentNamespace } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

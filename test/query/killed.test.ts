@@ -1,8 +1,4 @@
-/**
- * Queries over all agents while what answers them is killed: a host in the midst of questions,
- * and the process in which the console runs one. Each question gets its whole answer or an error
- * that says what happened, never a part.
- */
+/** Queries while what answers them is killed: a whole answer or an error, never a part. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";

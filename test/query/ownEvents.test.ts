@@ -1,8 +1,4 @@
-/**
- * What a host has stored itself, passed to the view of its queries (`core/query/OwnEvents`,
- * `core/query/KnownChanges`): wherever an event comes from, the view has the rows of the agents as
- * they are stored.
- */
+/** A host's own events, passed to its view (`OwnEvents`, `KnownChanges`): the rows are right. */
 import fc from "../kit/property.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { KnownChanges } from "../../core/query/KnownChanges.ts";

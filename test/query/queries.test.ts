@@ -1,7 +1,4 @@
-/**
- * Questions over all agents that wait for one another (`core/query/Queries`): how often the
- * journals are read for them, and that each has what was stored before it was asked.
- */
+/** Questions that wait for one another (`core/query/Queries`): one reading, nothing stale. */
 import { expect, test } from "vitest";
 import { LocalImageCorrupt } from "../../core/database/Databases.ts";
 import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";

@@ -1,8 +1,4 @@
-/**
- * `agents query` as people run it, and `query` in a module's `fetch`, on a real nats-server with a
- * real host and gateway: what they answer, what they refuse, and that a kill, a trim, an erasure
- * and a restore leave it right.
- */
+/** `agents query` as people run it, and `query` in a module's `fetch`, on real processes. */
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Statements that take seconds, on a host that also answers quick ones: whom they hold, what they
- * answer, and that no copy of the view is left.
- */
+/** Statements that take seconds, on a host that also answers quick ones. */
 import { execFile, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * The view of all agents (`core/query/View`): whatever is written, trimmed and erased, and wherever
- * its process is killed, its rows are those of the agents as they are stored.
- */
+/** The view of all agents (`core/query/View`): its rows are those of the stored agents. */
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "../kit/property.ts";

@@ -1,7 +1,4 @@
-/**
- * A host that dies at every single thing it says to the broker, just before it is heard and just
- * after: what was acknowledged is done, once; what was not is done once or not at all, as a whole.
- */
+/** A host that dies at every message to the broker: inputs are done once, as a whole, or not. */
 import { describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { JobRig } from "./JobRig.ts";

@@ -1,7 +1,4 @@
-/**
- * A host whose memory is full lets the longest idle go, whatever their class asks for, and nobody
- * while there is room.
- */
+/** A host whose memory is full lets the longest idle go, and nobody while there is room. */
 import { afterEach, expect, test } from "vitest";
 import { Agent } from "agents";
 import { idleLimitMs } from "../../services/host/load/idleLimit.ts";

@@ -1,7 +1,4 @@
-/**
- * Components on our server and a real broker: two of them on one agent, by our hook and by the
- * reference's; and the types that a component gets from its agent's class.
- */
+/** Components on our server and a real broker, by both hooks, and the types they get. */
 import { afterEach, beforeAll, describe, expect, expectTypeOf, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "../../services/agent/index.ts";
 import { useSystems } from "../system/kit.ts";

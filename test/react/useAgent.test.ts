@@ -1,7 +1,4 @@
-/**
- * `useAgent` by its rules (`protocol.md` §4.2), against a server that the test plays: ours, and the
- * reference's own as published.
- */
+/** `useAgent` by its rules (`protocol.md` §4.2), ours and the reference's, on a fake server. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pollUntil } from "../kit/poll.ts";
 import { standing } from "../client/clients.ts";

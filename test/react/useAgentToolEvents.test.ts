@@ -1,7 +1,4 @@
-/**
- * `useAgentToolEvents` on frames of agents that use sub-agents as tools: ours, and the reference's
- * own as published. Both get the same frames, also at random, and must show the same runs.
- */
+/** `useAgentToolEvents`, ours and the reference's: the same frames show the same runs. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createElement, StrictMode } from "react";
 import type { Root } from "react-dom/client";

@@ -1,7 +1,4 @@
-/**
- * Fields of webhooks' bodies that a route or a class hides: the agent's code sees them, and nothing
- * that is kept or told of the webhook has them.
- */
+/** Hidden fields of webhooks' bodies: the agent's code sees them, and nothing kept has them. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, callable, type Connection } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

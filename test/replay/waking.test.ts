@@ -1,8 +1,4 @@
-/**
- * Requests of an activation to the broker. For an agent that hibernated under the same lease, there
- * are none. Under another lease, the claim confirms or refutes its local file. A file that the disk
- * could not remove is not trusted.
- */
+/** Requests of an activation to the broker: none under the lease that the agent slept under. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";

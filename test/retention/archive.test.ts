@@ -1,7 +1,4 @@
-/**
- * The archive, in a folder and in a bucket: what is trimmed is there first, is read as the journal
- * is, and is found and erased by its indexes.
- */
+/** The archive, in a folder and in a bucket: trimmed history is there, is read and is erased. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

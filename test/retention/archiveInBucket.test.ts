@@ -1,7 +1,4 @@
-/**
- * A bucket that is away, refuses or is throttled, or keeps half of what it is given: nothing is
- * trimmed and nothing lost, it is told where operators look, and trimming goes on when it is back.
- */
+/** A bucket that is away, refuses, throttles or keeps half: nothing is trimmed, nothing lost. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * The process that trims kills itself before and after each step of a trim: no event is lost, what
- * it leaves is what that step leaves, and each agent's history is byte for byte what it was.
- */
+/** The process that trims is killed around each step of a trim: no event is lost. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too,
- * and every command that reads history reads what is left of it, or says where it begins.
- */
+/** Trimmed journals on a real nats-server with real hosts: agents and commands go on. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * Calls that their client cancels (`rpc_cancel`): streams end for it at once, and any other call is
- * answered as it ends.
- */
+/** Calls that their client cancels (`rpc_cancel`): streams end at once, other calls as they do. */
 import { expect, test } from "vitest";
 import { Agent, callable, getCurrentAgent, type StreamingResponse } from "agents";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,7 +1,4 @@
-/**
- * Values that no author of an agent thinks of, from clients and from code: what is thrown that has
- * no text, what is nested without an end, what JSON can't carry. None of them stops an agent.
- */
+/** Values that no author thinks of, from clients and from code: none of them stops an agent. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Agent, callable } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

@@ -1,7 +1,4 @@
-/**
- * Not each schedule has a timer at the broker, but what is due first always has one: none is missed
- * by an agent that sleeps or dies in between, and none costs more messages than it must.
- */
+/** What is due first always has a timer at the broker, and no more timers than needed. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { JobRig } from "../queue/JobRig.ts";

@@ -1,8 +1,4 @@
-/**
- * The cron port: expressions, and the clock's changes. The sweep goes over changes of IANA zones
- * from 2000 to 2040; `AGENTS_CRON_SWEEP=all` takes every one of every zone, else one of each kind a
- * zone has.
- */
+/** Cron expressions and changes of clocks, 2000 to 2040; `AGENTS_CRON_SWEEP=all` takes each. */
 import { describe, expect, test } from "vitest";
 import { CronParser } from "../../services/cronParser/CronParser.ts";
 import { dueByWalking, ZoneReader, type ClockChange, type Matches } from "./clockOracle.ts";

@@ -1,7 +1,4 @@
-/**
- * Many schedules, armed for random instants of a window, while one host after the other is killed
- * and started again: each runs once, none early. `AGENTS_MANY_SCHEDULES=100000` for the large run.
- */
+/** Many schedules while hosts are killed: each runs once. Large: `AGENTS_MANY_SCHEDULES=100000`. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";

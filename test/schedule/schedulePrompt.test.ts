@@ -1,7 +1,4 @@
-/**
- * `agents/schedule` through the `ai` package's structured output, with its mock model: free text
- * in, a schedule of an agent out.
- */
+/** `agents/schedule` by the `ai` package's structured output: free text in, a schedule out. */
 import { generateObject } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * Which subjects a host answers on. The envelope of a durable input names one, and so does a
- * request; strangers' logins write both.
- */
+/** Which subjects a host answers on: envelopes and requests name them, strangers' too. */
 import { expect, it } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Tests the checkers: each planted bug is caught by an invariant that it breaks, within a bounded
- * number of seeds; checkers without a planted bug are shown to detect handmade violations.
- */
+/** Tests the checkers: each planted bug is caught, within a bounded number of seeds. */
 import { describe, expect, test } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { keyOfShard } from "../../core/lease/LeaseView.ts";

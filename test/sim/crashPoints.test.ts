@@ -1,7 +1,4 @@
-/**
- * Every named crash point is come to, a host dies at each, again and again, and every invariant
- * holds after it. Points that a run comes to seldom are tried with more seeds.
- */
+/** A host dies at every named crash point, again and again; every invariant holds after it. */
 import { expect, test } from "vitest";
 import { CRASH_POINTS } from "./rig/crashPoints.ts";
 import { simulate } from "./simulate.ts";

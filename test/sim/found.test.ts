@@ -1,7 +1,4 @@
-/**
- * Findings of the simulation, each by the shortest reproduction. The seeds are in `sim.test.ts`;
- * docs/evidence/findings.md describes the findings.
- */
+/** Findings of the simulation, by the shortest reproduction (docs/evidence/findings.md). */
 import { expect, test, vi } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";

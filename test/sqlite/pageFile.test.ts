@@ -1,7 +1,4 @@
-/**
- * The page file against the plainest model of it: whole images, copied. No SQLite, so writes that
- * it would rarely make are common.
- */
+/** The page file against whole images, copied: with writes that SQLite would rarely make. */
 import fc from "../kit/property.ts";
 import { afterAll, expect, it } from "vitest";
 import { PageDeltaWriter } from "../../schemas/PageDelta.ts";

@@ -1,7 +1,4 @@
-/**
- * Durable calls, in one process and in virtual time: a call is one call by its key, its method is a
- * durable turn with steps, and its end is kept for whoever asks again.
- */
+/** Durable calls: one call by its key, a durable turn with steps, and a kept end. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, callable, withKey, type Connection, type ConnectionContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

@@ -1,7 +1,4 @@
-/**
- * Kept broadcasts: a client that was away receives what it missed, each message once; clients of
- * other kinds receive messages as they always did. In virtual time, over a broker in memory.
- */
+/** Kept broadcasts: a client that was away receives what it missed, each message once. */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { testAgents, type TestAgents, type TestClient } from "agents/testing";

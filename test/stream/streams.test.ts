@@ -1,8 +1,4 @@
-/**
- * Durable streams: writes are stored at a bounded rate, a writer that runs again continues from
- * there, and readers receive each chunk once and in order, across lost hosts and connections. In
- * virtual time, over a broker in memory.
- */
+/** Durable streams: readers receive each chunk once and in order, in virtual time. */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";
 import { testAgents, type TestAgents, type TestClient } from "agents/testing";

@@ -1,7 +1,4 @@
-/**
- * Sub-agents of a signed class, whose sockets are open to strangers: they reach the sub-agents that
- * exist, and write nothing into their parent's journal.
- */
+/** Sub-agents of a signed class with open sockets: strangers write nothing to the parent. */
 import { describe, expect, test } from "vitest";
 import { Agent, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";

@@ -1,7 +1,4 @@
-/**
- * The life of an agent: constructor, onStart, turns, hibernation and waking, hosts; and what
- * `getCurrentAgent` returns in each of them.
- */
+/** The life of an agent, from its constructor on, and `getCurrentAgent` in each part of it. */
 import { rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {

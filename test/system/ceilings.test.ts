@@ -1,7 +1,4 @@
-/**
- * What one agent may have at once. Beyond each limit a request is refused with the limit's name,
- * and nothing has changed.
- */
+/** What one agent may have at once: beyond a limit a request is refused with its name. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentStub, type Connection } from "agents";
 import { body, github, webhook } from "agents/webhooks";

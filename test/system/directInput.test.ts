@@ -1,7 +1,4 @@
-/**
- * Webhooks that are passed to their agent before they are stored (`core/input/DirectInput`): what
- * is stored of them, when, and that nothing is lost or done twice if the direct request fails.
- */
+/** Webhooks that are passed to their agent before they are stored (`core/input/DirectInput`). */
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * What a host does when one of its agents is erased: no code of the agent runs, its sockets are
- * closed, and a turn that is running is not stored. An agent that could not start is erased too.
- */
+/** What a host does when one of its agents is erased, also one that could not start. */
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { afterEach, describe, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * `agents export --follow`: other systems read each turn once, in the order of its agent, from any
- * position, while agents work and the broker goes away and comes back.
- */
+/** `agents export --follow`: other systems read each turn once, in order, from any position. */
 import { expect, test } from "vitest";
 import { Agent } from "agents";
 import { pollUntil } from "../kit/poll.ts";

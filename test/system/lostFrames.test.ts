@@ -1,8 +1,4 @@
-/**
- * Frames between an agent and its clients are sent at most once. If some are lost with a connection
- * to the broker, or with a host, a client that only listens still gets the last state, without
- * another change.
- */
+/** Frames are sent once at most: after a loss, a client still gets the last state. */
 import { expect, test } from "vitest";
 import { Agent } from "agents";
 import { Link } from "../faults/rig/Link.ts";

@@ -1,7 +1,4 @@
-/**
- * Quarantined agents on real hosts: their webhooks are stored and answered 202, nothing of them
- * runs on any host, and what waited runs in order, once, when they are released.
- */
+/** Quarantined agents on real hosts: nothing of them runs until they are released. */
 import { afterEach, describe, expect, test } from "vitest";
 import { Agent, getAgentByName } from "agents";
 import { body, github, webhook } from "agents/webhooks";

@@ -1,7 +1,4 @@
-/**
- * The reference's own published client, unchanged, under Node: it connects, follows the state, sets
- * it and calls methods.
- */
+/** The reference's own published client, unchanged, under Node. */
 import { AgentClient } from "reference-agents/client";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";

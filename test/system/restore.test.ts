@@ -1,7 +1,4 @@
-/**
- * `agents restore <class> <name> --at …` on a running installation: one agent is put back to an
- * earlier point by one more event, while it works.
- */
+/** `agents restore <class> <name> --at …` on a running installation, by one more event. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent, type FiberRecoveryContext } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

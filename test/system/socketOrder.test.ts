@@ -1,7 +1,4 @@
-/**
- * One client sends many messages at once: its agent processes each once and in order, whatever
- * happens in between. `test/faults/socketOrder.test.ts` kills whole processes.
- */
+/** One client's messages run once and in order; `test/faults/socketOrder.test.ts` kills hosts. */
 import { connect, errors, type NatsConnection } from "@nats-io/transport-node";
 import { describe, expect, test } from "vitest";
 import { Agent, callable, type Connection } from "agents";

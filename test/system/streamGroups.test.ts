@@ -1,7 +1,4 @@
-/**
- * A whole system on four stream groups does what it does on one: webhooks, calls, sockets,
- * schedules, hibernation, the end of a host, and tools that read from outside.
- */
+/** A whole system on four stream groups does what it does on one. */
 import { describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

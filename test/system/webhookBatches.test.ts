@@ -1,7 +1,4 @@
-/**
- * Batches and handshakes end to end, on both HTTP servers: one input for each event, exactly once,
- * and an answer only when all are stored; what providers ask of an endpoint before they use it.
- */
+/** Batches and handshakes end to end, on both HTTP servers: an input for each event, once. */
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";

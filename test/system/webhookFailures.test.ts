@@ -1,7 +1,4 @@
-/**
- * Webhooks when something fails: the agent's code, the broker, sizes past the broker's limit, more
- * callers than the gateway holds.
- */
+/** Webhooks when something fails: the agent's code, the broker, sizes, too many callers. */
 import { createHash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, getCurrentAgent } from "agents";

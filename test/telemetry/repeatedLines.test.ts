@@ -1,7 +1,4 @@
-/**
- * If many parts of a process log the same line at once, it is written once, followed by a line that
- * counts the others.
- */
+/** Many parts of a process log one line at once: it is written once, and a line counts the rest. */
 import { expect, test } from "vitest";
 import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { AGENT_LINES_MAX, repeatedLines, WINDOW_MS } from "../../core/telemetry/RepeatedLines.ts";

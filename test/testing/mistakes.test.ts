@@ -1,7 +1,4 @@
-/**
- * What a test gets that holds `agents/testing` wrong: an error that names the mistake, where a
- * misspelt option would be none and a test would pass, or wait, for the wrong reason.
- */
+/** Wrong uses of `agents/testing`: an error names the mistake. */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { sign, testAgents, type TestAgents, type TestAgentsOptions } from "agents/testing";

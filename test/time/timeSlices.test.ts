@@ -1,7 +1,4 @@
-/**
- * Work that arrives in great numbers runs in slices, with pauses in which everything else runs;
- * work that arrives alone runs at once.
- */
+/** Work that arrives in great numbers runs in slices, with pauses for everything else. */
 import { expect, test } from "vitest";
 import { slicesOf, TimeSlices, turnSlicesOf } from "../../core/time/TimeSlices.ts";
 import type { TimeShape } from "../../core/time/Time.ts";

@@ -1,7 +1,4 @@
-/**
- * The content type, which no provider signs: whoever sends a captured request again chooses it, and
- * it changes neither what the gateway reads in the body nor what the agent takes the body for.
- */
+/** The content type, which no provider signs: it changes nothing that is read of a body. */
 import { describe, expect, test } from "vitest";
 import { body, hmac, sign } from "../../services/webhooks/index.ts";
 import { readWhen } from "../../services/webhooks/when.ts";

@@ -1,8 +1,4 @@
-/**
- * The other providers against their own libraries, both ways, at the libraries' real now; where a
- * library is too large to install, against what it made once (its name and version beside it), or
- * its documentation's example.
- */
+/** The other providers against their libraries, or what these made once, or their examples. */
 import { createHash, generateKeyPairSync, sign as signBytes } from "node:crypto";
 import { LinearWebhookClient } from "@linear/sdk/webhooks";
 import { signWebhookPayload, verifyWebhookSignature } from "@notionhq/client";

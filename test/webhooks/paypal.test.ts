@@ -1,7 +1,4 @@
-/**
- * PayPal: two deliveries that it really made (its own SDKs' samples show them), the certificate's
- * ways in, and what a stranger can make the verifier fetch: nothing that is not PayPal's.
- */
+/** PayPal: two real deliveries, the certificate's ways in, and what strangers make us fetch. */
 import { createPublicKey } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { describe, expect, test } from "vitest";

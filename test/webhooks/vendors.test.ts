@@ -1,7 +1,4 @@
-/**
- * Both directions against the vendors' own published libraries and published examples: what they
- * sign we accept, what we sign they accept.
- */
+/** Both directions against the vendors' own published libraries and examples. */
 import { createRequire } from "node:module";
 import { sign as octokitSign, verify as octokitVerify } from "@octokit/webhooks-methods";
 import { ApiVersion, shopifyApi } from "@shopify/shopify-api";

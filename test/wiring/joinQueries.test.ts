@@ -1,7 +1,4 @@
-/**
- * The thread that answers a host's questions over all agents, where it begins or ends at a bad
- * moment. The thread runs built code.
- */
+/** The thread that answers questions over all agents, at bad moments. It runs built code. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * The leases of workers whose control process keeps them: a keeper on a broker in memory, asked
- * over the workers' own port, under virtual time.
- */
+/** The leases of workers whose control process keeps them, under virtual time. */
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";

@@ -1,7 +1,4 @@
-/**
- * `agents restore` and `agents import` of agents that do not run: damaged ones, which must not keep
- * the others from running, and those whose lives have ended.
- */
+/** `agents restore` and `agents import` of damaged agents, and of lives that have ended. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

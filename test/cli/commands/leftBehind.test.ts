@@ -1,7 +1,4 @@
-/**
- * What a copy of one agent does not contain is named where the copy is made: workflows that have
- * not ended, and facets. Sub-agents are in `test/cli/fork.test.ts`.
- */
+/** What a copy of an agent lacks is named where it is made. Sub-agents: `cli/fork.test.ts`. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { FACETS, SubAgentTable } from "../../../core/subAgent/SubAgentTable.ts";

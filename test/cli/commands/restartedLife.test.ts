@@ -1,7 +1,4 @@
-/**
- * An agent that was restored from a chain of backups between which its history was trimmed: its
- * journal has a base that begins its life anew (`core/journal/eventOfBase`). That is no end.
- */
+/** An agent restored from a chain with a trim between: its base begins its life anew. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { beginningOf } from "../../../core/history/pastWebhooks.ts";
 import { eventOfBase } from "../../../core/journal/eventOfBase.ts";

@@ -1,7 +1,4 @@
-/**
- * Commands on an agent whose journal has an event that can't be read: each says which event, and a
- * command that reads all agents says of which agent it is.
- */
+/** Commands on an agent with an event that can't be read say which event, and of which agent. */
 import { beforeAll, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../../schemas/Address.ts";
 import { encodeFrame } from "../../../schemas/Frame.ts";

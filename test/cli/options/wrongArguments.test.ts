@@ -1,7 +1,4 @@
-/**
- * Wrong arguments are reported before the broker is tried: exit code 2, and nothing is opened. One
- * row for each kind of value and each pair of options that exclude each other.
- */
+/** Wrong arguments are reported before the broker is tried: exit code 2. One row for each kind. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * `--on-fork`, as people run it: dead letters and deliveries run on copies of their agents before
- * the agents receive them.
- */
+/** `--on-fork`, as people run it: dead letters and deliveries run on copies of agents first. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * Stored formats live as long as somebody's data. Each set of golden files is what one release
- * wrote, and every later one reads it; what this release writes is in the newest set.
- */
+/** Each set of golden files is what one release wrote, and every later release reads it. */
 import { describe, expect, it } from "vitest";
 import { FORMATS } from "./formats.ts";
 import { asJson, readJson, setsOf, type Golden } from "./sets.ts";
