@@ -1,5 +1,5 @@
 /** Budgets: a reserved amount counts once, through crashes and retries, in virtual time. */
-import { afterEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { Agent, BudgetExceeded, type Spend, type SpendOptions } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { Budgets } from "../../core/budget/Budgets.ts";
@@ -76,17 +76,16 @@ class Spender extends Agent {
 }
 
 let test: TestAgents;
-const start = async (now = "2025-03-05T10:00:00Z"): Promise<void> => {
+beforeEach(async () => {
   seen = [];
   runs = 0;
   act = () => undefined;
-  test = await testAgents({ agents: [Spender], now });
-};
+  test = await testAgents({ agents: [Spender], now: "2025-03-05T10:00:00Z" });
+});
 afterEach(() => test.close());
 const spender = () => test.agent(Spender, "a");
 
 it("a reservation counts until it is settled once with the amount spent", async () => {
-  await start();
   expect(await spender().settled(40, 25)).toEqual([true, false, false, 75, "settled"]);
   expect(await spender().used()).toBe(25);
   expect(await spender().settled(10, 0)).toEqual([true, false, false, 75, "settled"]);
@@ -96,7 +95,6 @@ it("a reservation counts until it is settled once with the amount spent", async 
 });
 
 it("past the limit, a call is refused with the budget's name, and nothing is reserved", async () => {
-  await start();
   await spender().plain(90);
   expect(await spender().error("tokens", 11, PER_DAY)).toEqual({
     name: "BudgetExceeded",
@@ -109,7 +107,7 @@ it("past the limit, a call is refused with the budget's name, and nothing is res
 });
 
 it("periods follow the calendar, in UTC or in a time zone", async () => {
-  await start("2025-03-05T22:30:00Z");
+  await test.advance("750 minutes"); // to 22:30
   const berlin: SpendOptions = { limit: 10, per: "day", timezone: "Europe/Berlin" };
   await spender().plain(10);
   await spender().plain(10, berlin, "local");
@@ -127,7 +125,6 @@ it("periods follow the calendar, in UTC or in a time zone", async () => {
 });
 
 it("each period and time zone counts by itself under one name", async () => {
-  await start();
   const perHour: SpendOptions = { limit: 20, per: "hour" };
   const berlin: SpendOptions = { limit: 20, per: "day", timezone: "Europe/Berlin" };
   for (let n = 0; n < 2; n += 1) {
@@ -148,14 +145,12 @@ it("each period and time zone counts by itself under one name", async () => {
 });
 
 it("a limit holds as many amounts as it is written to, whatever their sum as floats is", async () => {
-  await start();
   const cents: SpendOptions = { limit: 0.3 };
   for (let n = 0; n < 3; n += 1) await spender().plain(0.1, cents);
   expect(await spender().error("tokens", 0.001, cents)).toMatchObject({ name: "BudgetExceeded" });
 });
 
 it("getBudgets can be the first use after a host's death, also in a step", async () => {
-  await start();
   void spender()
     .hold(40)
     .catch(() => undefined);
@@ -168,7 +163,6 @@ it("getBudgets can be the first use after a host's death, also in a step", async
 });
 
 it("a job that runs again reserves once and settles once, through failures and lost hosts", async () => {
-  await start();
   act = async (agent, spend) => {
     runs++;
     await agent.ctx.storage.sync();
@@ -197,7 +191,6 @@ it("a job that runs again reserves once and settles once, through failures and l
 });
 
 it("a dead job's reservations are released; a finished job's unsettled ones are spent", async () => {
-  await start();
   act = () => {
     throw new Error("always");
   };
@@ -213,7 +206,6 @@ it("a dead job's reservations are released; a finished job's unsettled ones are 
 });
 
 it("reservations of a dead job's earlier run are released, too", async () => {
-  await start();
   await spender().beginOnce(40, 3);
   await test.settled();
   expect(await test.deadLetters()).toHaveLength(1);
@@ -222,7 +214,6 @@ it("reservations of a dead job's earlier run are released, too", async () => {
 });
 
 it("reservations of a finished job's earlier run are spent, and no longer reserved", async () => {
-  await start();
   await spender().beginOnce(40, 1);
   await test.settled();
   expect(await test.deadLetters()).toEqual([]);
@@ -231,7 +222,6 @@ it("reservations of a finished job's earlier run are spent, and no longer reserv
 });
 
 it("reservations of a call's turn are released when its host is lost", async () => {
-  await start();
   const held = spender().hold(40);
   held.catch(() => undefined);
   await test.advance("1 second");
@@ -243,7 +233,6 @@ it("reservations of a call's turn are released when its host is lost", async () 
 });
 
 it("an explicit key is reserved once in its period, whichever turn asks", async () => {
-  await start();
   const keyed: SpendOptions = { ...PER_DAY, key: "answer-1" };
   expect(await spender().plain(40, keyed)).toBe(60);
   expect(await spender().plain(40, keyed)).toBe(60);
@@ -255,7 +244,6 @@ it("an explicit key is reserved once in its period, whichever turn asks", async 
 });
 
 it("invalid arguments are errors that name them", async () => {
-  await start();
   const message = async (...args: [string, number, unknown]) =>
     ((await spender().error(...(args as [string, number, SpendOptions]))) as Error).message;
   expect(await message("", 1, PER_DAY)).toMatch(/name of 1 to 64 characters/);

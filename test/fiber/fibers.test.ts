@@ -1,5 +1,5 @@
 /** Fibers: their records, and their recovery when a host dies or hands over, in virtual time. */
-import { describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import {
   Agent,
   type FiberContext,
@@ -63,28 +63,27 @@ class Worker extends Agent<unknown, { readonly done: ReadonlyArray<unknown> }> {
   }
 }
 
-const make = async (): Promise<JobRig> => {
+let rig: JobRig;
+beforeEach(async () => {
   bodies = {};
   recover = () => undefined;
   recovered = [];
   started = [];
-  return JobRig.make({ Worker });
-};
-const sleep = (rig: JobRig, ms: number): Promise<void> =>
-  new Promise((resolve) => rig.time.after(ms, resolve));
-const typesOf = (rig: JobRig): string[] =>
+  rig = await JobRig.make({ Worker });
+});
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => rig.time.after(ms, resolve));
+const types = (): string[] =>
   rig.events.map(({ type }) => type).filter((type) => type.startsWith("fiber:"));
-const kill = async (rig: JobRig): Promise<void> => {
+const kill = async (): Promise<void> => {
   rig.kill();
   await rig.startHost();
 };
 
 describe("runFiber", () => {
   test("returns what its function returns, and leaves no record", async () => {
-    const rig = await make();
     bodies["add"] = async ({ stash, id, snapshot, signal }, agent) => {
       stash({ step: 1 });
-      await sleep(rig, 10);
+      await sleep(10);
       agent.done("added");
       return [typeof id, snapshot, signal.aborted];
     };
@@ -92,13 +91,12 @@ describe("runFiber", () => {
     expect(await rig.call("w", "told")).toEqual(["added"]);
     expect(await rig.call("w", "rows")).toEqual([]);
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
-    expect(typesOf(rig)).toEqual(["fiber:run:started", "fiber:run:completed"]);
+    expect(types()).toEqual(["fiber:run:started", "fiber:run:completed"]);
     const causes = rig.journal("w").flatMap(({ turns }) => turns.map(({ cause }) => cause));
     expect(causes.filter(({ type }) => type === "fiber add")).not.toEqual([]);
   });
 
   test("rejects with what its function throws, and leaves no record", async () => {
-    const rig = await make();
     bodies["fail"] = () => {
       throw new RangeError("no such thing");
     };
@@ -108,9 +106,8 @@ describe("runFiber", () => {
   });
 
   test("keeps its agent in memory, and no schedule is visible", async () => {
-    const rig = await make();
     bodies["slow"] = async (_context, agent) => {
-      await sleep(rig, 100_000);
+      await sleep(100_000);
       agent.done("slow");
     };
     await rig.call("w", "begin", "slow");
@@ -125,16 +122,15 @@ describe("runFiber", () => {
   });
 
   test("is recovered after its host is killed, with its last stash, before onStart and without a call", async () => {
-    const rig = await make();
     bodies["research"] = async ({ stash }) => {
       stash({ step: 1 });
-      await sleep(rig, 1_000);
+      await sleep(1_000);
       stash({ step: 2 });
-      await sleep(rig, 1_000_000);
+      await sleep(1_000_000);
     };
     await rig.call("w", "begin", "research");
     await rig.pass(2_000);
-    await kill(rig);
+    await kill();
     expect(recovered).toEqual([]);
     await rig.pass(ALARM_MS);
     expect(recovered).toMatchObject([
@@ -145,16 +141,15 @@ describe("runFiber", () => {
     expect(await rig.call("w", "rows")).toEqual([]);
     await rig.pass(ALARM_MS * 3);
     expect(recovered).toHaveLength(1);
-    expect(typesOf(rig).slice(1)).toEqual([
+    expect(types().slice(1)).toEqual([
       "fiber:recovery:detected", "fiber:run:interrupted", "fiber:recovery:attempt", "fiber:recovery:handled",
     ]); // prettier-ignore
   });
 
   test("is recovered at the next call at the latest, and may be started again there", async () => {
-    const rig = await make();
     const steps = (from: number): Body => async ({ stash }, agent) => {
       for (let step = from; step < 4; step++) {
-        await sleep(rig, 1_000);
+        await sleep(1_000);
         agent.done(step);
         stash(step + 1);
       }
@@ -166,10 +161,10 @@ describe("runFiber", () => {
     };
     await rig.call("w", "begin", "steps");
     await rig.pass(1_500);
-    await kill(rig);
+    await kill();
     expect(await rig.call("w", "told")).toEqual([0]);
     await rig.pass(1_500);
-    await kill(rig);
+    await kill();
     expect(await rig.call("w", "told")).toEqual([0, 1]);
     await rig.pass(10_000);
     expect(await rig.call("w", "told")).toEqual([0, 1, 2, 3]);
@@ -178,19 +173,18 @@ describe("runFiber", () => {
   });
 
   test("started in a recovery, replaces the interrupted fiber in one commit, and inherits its stash", async () => {
-    const rig = await make();
     bodies["long"] = async ({ stash }) => {
       stash({ at: 7 });
-      await sleep(rig, 1_000_000);
+      await sleep(1_000_000);
     };
-    bodies["again"] = () => sleep(rig, 1_000_000);
+    bodies["again"] = () => sleep(1_000_000);
     recover = async (_context, agent) => {
       agent.begin("again");
       await agent.run("again");
     };
     await rig.call("w", "begin", "long");
     await rig.pass(1_000);
-    await kill(rig);
+    await kill();
     await rig.pass(ALARM_MS);
     expect(await rig.call("w", "rows")).toEqual(["again", "again"]);
     const texts = rig.journal("w").map(({ turns }) => turns.flatMap(({ sql = [] }) => sql));
@@ -199,7 +193,7 @@ describe("runFiber", () => {
     expect(both[0]!.filter((text) => text.startsWith("INSERT INTO cf_agents_fibers"))).toHaveLength(2); // prettier-ignore
     // Neither has stashed anything when its host is gone too.
     recover = () => undefined;
-    await kill(rig);
+    await kill();
     await rig.pass(ALARM_MS);
     expect(recovered.map(({ name, snapshot }) => [name, snapshot])).toEqual([
       ["long", { at: 7 }],
@@ -209,7 +203,6 @@ describe("runFiber", () => {
   });
 
   test("is interrupted by a hand-over without delaying it: its signal fires, and later writes are refused", async () => {
-    const rig = await make();
     const saw: unknown[] = [];
     bodies["long"] = async ({ signal }, agent) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
@@ -228,19 +221,18 @@ describe("runFiber", () => {
   });
 
   test("runs twice at once with separate stashes, through this.stash too, in nested functions", async () => {
-    const rig = await make();
     const body: Body = async (_context, agent) => {
       for (let n = 0; n < 3; n++) {
-        await sleep(rig, 10);
+        await sleep(10);
         agent.stash({ n, of: _context.id });
       }
-      await sleep(rig, 1_000_000);
+      await sleep(1_000_000);
     };
     bodies = { one: body, two: body };
     await rig.call("w", "begin", "one");
     await rig.call("w", "begin", "two");
     await rig.pass(1_000);
-    await kill(rig);
+    await kill();
     await rig.pass(ALARM_MS);
     expect(recovered.map(({ name }) => name)).toEqual(["one", "two"]);
     for (const { id, snapshot } of recovered) expect(snapshot).toEqual({ n: 2, of: id });
@@ -250,13 +242,12 @@ describe("runFiber", () => {
   });
 
   test("retries a recovery that throws, with growing delays, until the fiber is a day old", async () => {
-    const rig = await make();
-    bodies["long"] = () => sleep(rig, 10_000_000);
+    bodies["long"] = () => sleep(10_000_000);
     recover = () => {
       throw new Error("not yet");
     };
     await rig.call("w", "begin", "long");
-    await kill(rig);
+    await kill();
     await rig.pass(ALARM_MS * 8);
     const soon = recovered.length;
     expect(soon).toBeGreaterThanOrEqual(2);
@@ -277,8 +268,8 @@ describe("runFiber", () => {
     class Hasty extends Worker {
       static override options = { keepAliveIntervalMs: 0 };
     }
-    bodies = { wait: () => sleep(rig, 60_000) };
-    const rig = await JobRig.make({ Hasty });
+    bodies = { wait: () => sleep(60_000) };
+    rig = await JobRig.make({ Hasty });
     await rig.call("w", "begin", "wait");
     const before = rig.journal("w").length;
     await rig.pass(20_000);
@@ -287,28 +278,26 @@ describe("runFiber", () => {
   });
 
   test("gives up a recovery that repeatedly ends its host", async () => {
-    const rig = await make();
-    bodies["poison"] = () => sleep(rig, 10_000_000);
-    recover = async () => sleep(rig, 10_000_000);
+    bodies["poison"] = () => sleep(10_000_000);
+    recover = async () => sleep(10_000_000);
     await rig.call("w", "begin", "poison");
     for (let n = 0; n < RECOVERIES_MAX + 3; n++) {
-      await kill(rig);
+      await kill();
       await rig.pass(ALARM_MS * 2);
     }
     expect(recovered).toHaveLength(RECOVERIES_MAX);
     expect(await rig.call("w", "rows")).toEqual([]);
-    expect(typesOf(rig).at(-1)).toBe("fiber:recovery:skipped");
+    expect(types().at(-1)).toBe("fiber:recovery:skipped");
   });
 
   test("does not let a slow recovery block its agent's start indefinitely", async () => {
-    const rig = await make();
-    bodies["long"] = () => sleep(rig, 10_000_000);
+    bodies["long"] = () => sleep(10_000_000);
     recover = async (_context, agent) => {
-      await sleep(rig, 60_000);
+      await sleep(60_000);
       agent.done("recovered");
     };
     await rig.call("w", "begin", "long");
-    await kill(rig);
+    await kill();
     const startMs = rig.time.monotonicMs();
     expect(await rig.call("w", "told")).toEqual([]);
     expect(rig.time.monotonicMs() - startMs).toBeGreaterThanOrEqual(10_000);
@@ -319,7 +308,6 @@ describe("runFiber", () => {
   });
 
   test("rejects an invalid name or value by naming it", async () => {
-    const rig = await make();
     bodies["loop"] = ({ stash }) => {
       const loop: { me?: unknown } = {};
       loop.me = loop;
@@ -333,12 +321,11 @@ describe("runFiber", () => {
 
 describe("startFiber", () => {
   test("passes its metadata to the successor until that sets its own", async () => {
-    const rig = await make();
-    bodies["work"] = () => sleep(rig, 1_000_000);
+    bodies["work"] = () => sleep(1_000_000);
     recover = ({ name }, agent) => agent.begin(name);
-    await start(rig, "work", { metadata: { order: 7 } });
+    await start("work", { metadata: { order: 7 } });
     for (let n = 0; n < 2; n++) {
-      await kill(rig);
+      await kill();
       await rig.pass(ALARM_MS);
     }
     expect(recovered.map(({ metadata, snapshot }) => [metadata, snapshot])).toEqual([
@@ -347,17 +334,16 @@ describe("startFiber", () => {
     ]);
   });
 
-  const start = (rig: JobRig, name: string, options?: StartFiberOptions) =>
+  const start = (name: string, options?: StartFiberOptions) =>
     rig.call<StartFiberResult>("w", "start", name, options);
 
   test("returns at once, and keeps the record of how it ended", async () => {
-    const rig = await make();
     bodies["reply"] = async ({ stash }, agent) => {
-      await sleep(rig, 5_000);
+      await sleep(5_000);
       stash({ sent: true });
       agent.done("replied");
     };
-    const told = await start(rig, "reply", { metadata: { thread: 7 }, idempotencyKey: "hook:1" });
+    const told = await start("reply", { metadata: { thread: 7 }, idempotencyKey: "hook:1" });
     expect(told).toMatchObject({
       name: "reply",
       status: "pending",
@@ -379,21 +365,20 @@ describe("startFiber", () => {
   });
 
   test("begins once the whole turn that requested it is stored", async () => {
-    await make();
     const turns = () => rig.journal("w").flatMap((event) => event.turns);
     let before: ReturnType<typeof turns> = [];
     bodies["behind"] = () => void (before = turns());
     class Queued extends Worker {
       async job() {
         await this.start("behind");
-        await sleep(rig, 20);
+        await sleep(20);
         this.done("job");
       }
       enqueue() {
         return this.queue("job");
       }
     }
-    const rig = await JobRig.make({ Queued });
+    rig = await JobRig.make({ Queued });
     await rig.call("w", "enqueue");
     await rig.pass(1_000);
     const [job] = before.filter(({ cause }) => cause.kind === "queue");
@@ -404,16 +389,15 @@ describe("startFiber", () => {
   });
 
   test("runs once for a key or an id, however often it is requested", async () => {
-    const rig = await make();
     let runs = 0;
     bodies["once"] = async () => {
       runs++;
-      await sleep(rig, 1_000);
+      await sleep(1_000);
     };
-    const first = await start(rig, "once", { idempotencyKey: "k", fiberId: "f" });
+    const first = await start("once", { idempotencyKey: "k", fiberId: "f" });
     const again = await Promise.all([
-      start(rig, "once", { idempotencyKey: "k" }),
-      start(rig, "once", { fiberId: "f", waitForCompletion: true }),
+      start("once", { idempotencyKey: "k" }),
+      start("once", { fiberId: "f", waitForCompletion: true }),
     ]);
     expect([first, ...again].map(({ fiberId, accepted }) => [fiberId, accepted])).toEqual([
       ["f", true],
@@ -422,33 +406,31 @@ describe("startFiber", () => {
     ]);
     expect(again[1]!.status).toBe("completed");
     expect(runs).toBe(1);
-    await expect(start(rig, "once", { idempotencyKey: "k", fiberId: "g" })).rejects.toThrow(
+    await expect(start("once", { idempotencyKey: "k", fiberId: "g" })).rejects.toThrow(
       "fiberId and idempotencyKey refer to different fibers",
     );
-    await expect(start(rig, "once", { idempotencyKey: " " })).rejects.toThrow(/must not be blank/);
-    await expect(start(rig, "once", { fiberId: "" })).rejects.toThrow(/must not be blank/);
+    await expect(start("once", { idempotencyKey: " " })).rejects.toThrow(/must not be blank/);
+    await expect(start("once", { fiberId: "" })).rejects.toThrow(/must not be blank/);
   });
 
   test("waits for its end with waitForCompletion; a failure is recorded, not thrown", async () => {
-    const rig = await make();
     bodies["fail"] = async () => {
-      await sleep(rig, 1_000);
+      await sleep(1_000);
       throw new Error("the provider is away");
     };
-    const ended = await start(rig, "fail", { waitForCompletion: true });
+    const ended = await start("fail", { waitForCompletion: true });
     expect(ended).toMatchObject({ status: "error", error: "the provider is away", accepted: true });
   });
 
   test("can be cancelled: its signal fires and the record says so, whatever the function does", async () => {
-    const rig = await make();
     const saw: unknown[] = [];
     bodies["stubborn"] = async ({ signal }) => {
-      await sleep(rig, 2_000);
+      await sleep(2_000);
       saw.push(signal.aborted, signal.reason);
     };
-    const { fiberId } = await start(rig, "stubborn", { idempotencyKey: "s" });
+    const { fiberId } = await start("stubborn", { idempotencyKey: "s" });
     await rig.pass(100);
-    const waiting = start(rig, "stubborn", { fiberId, waitForCompletion: true });
+    const waiting = start("stubborn", { fiberId, waitForCompletion: true });
     expect(await rig.call("w", "ask", "cancelFiberByKey", "s", "no need")).toBe(true);
     expect(await waiting).toMatchObject({ status: "aborted", error: "no need", accepted: false });
     expect(await rig.call("w", "ask", "cancelFiber", fiberId)).toBe(false);
@@ -460,7 +442,6 @@ describe("startFiber", () => {
   });
 
   test("never begins if it is cancelled first", async () => {
-    const rig = await make();
     let ran = false;
     bodies["never"] = () => void (ran = true);
     class Hasty extends Worker {
@@ -479,7 +460,6 @@ describe("startFiber", () => {
   });
 
   test("takes the outcome that onFiberRecovered returns after an interruption", async () => {
-    const rig = await make();
     const results: Record<string, FiberRecoveryResult | undefined> = {
       nothing: undefined,
       completed: { status: "completed", snapshot: { recovered: true }, metadata: { by: "hook" } },
@@ -493,12 +473,12 @@ describe("startFiber", () => {
     for (const name of [...Object.keys(results), "throws"]) {
       bodies[name] = async ({ stash }) => {
         stash({ name });
-        await sleep(rig, 1_000_000);
+        await sleep(1_000_000);
       };
-      await start(rig, name, { idempotencyKey: name, metadata: { m: 1 } });
+      await start(name, { idempotencyKey: name, metadata: { m: 1 } });
     }
     await rig.pass(1_000);
-    await kill(rig);
+    await kill();
     await rig.pass(ALARM_MS);
     expect(recovered[0]).toMatchObject({
       status: "interrupted",
@@ -520,14 +500,13 @@ describe("startFiber", () => {
   });
 
   test("lists records newest first, by status and name, and deletes ended ones", async () => {
-    const rig = await make();
     bodies = {
       fine: () => 1,
       bad: () => Promise.reject(new Error("x")),
-      long: () => sleep(rig, 1e9),
+      long: () => sleep(1e9),
     };
     for (const name of ["fine", "bad", "fine", "long"]) {
-      await start(rig, name);
+      await start(name);
       await rig.pass(10);
     }
     const list = async (options?: object) =>

@@ -1,5 +1,5 @@
 /** Trimming one agent's journal: what goes, what stays, and that nothing in between loses any. */
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
@@ -17,8 +17,12 @@ import { ID, Journaled, STEP_MS } from "./Journaled.ts";
 
 const LIMITS = { events: 3 };
 
+let agent: Journaled;
+beforeEach(async () => {
+  agent = await Journaled.open();
+});
+
 test("the remaining events and the base rebuild the agent to the byte, processed inputs and rows included", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const before = await agent.rebuilt();
@@ -33,7 +37,6 @@ test("the remaining events and the base rebuild the agent to the byte, processed
 });
 
 test("a kept point is rebuilt as before; for an earlier one the error says where history begins", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(10);
   const at = async (n: number) => agent.rebuilt({ atSeq: seqs[n]! });
   const points = await Promise.all([6, 7, 8].map(at));
@@ -49,7 +52,6 @@ test("a kept point is rebuilt as before; for an earlier one the error says where
 });
 
 test("limits of days, bytes and events all apply, whichever is reached first, and the last event always stays", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS);
   const days = (6.5 * STEP_MS) / 86_400_000;
@@ -62,7 +64,6 @@ test("limits of days, bytes and events all apply, whichever is reached first, an
 });
 
 test("events younger than a minute stay, whatever the limits are", async () => {
-  const agent = await Journaled.open();
   await agent.write(5);
   const ahead = (ms: number) => ({ time: { nowMs: () => agent.time.nowMs() + ms } });
   await agent.trim({ events: 1 }, ahead(-STEP_MS * 2 - 1));
@@ -72,7 +73,6 @@ test("events younger than a minute stay, whatever the limits are", async () => {
 });
 
 test("events that do not name their predecessor are trimmed with one that does, or not at all", async () => {
-  const agent = await Journaled.open();
   await agent.write(6, { after: undefined } as never);
   await agent.time.advance(STEP_MS * 2);
   expect(await agent.trim(LIMITS)).toEqual({ _tag: "Kept" });
@@ -87,7 +87,6 @@ test("events that do not name their predecessor are trimmed with one that does, 
 });
 
 test("the events of a turn that has stored parts stay until it has ended", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(5);
   const half = (n: number) => ({
     part: true,
@@ -113,7 +112,6 @@ test("the events of a turn that has stored parts stay until it has ended", async
 });
 
 test("a copy of a trimmed agent has the results of its steps, its entity and its attempts", async () => {
-  const agent = await Journaled.open();
   const cause = { kind: "webhook", id: "k", seq: 7, attempt: 2 };
   const steps = [{ key: "1 pay", result: { paid: 1 } }, { key: "2 log" }];
   await agent.write(1, {
@@ -158,7 +156,6 @@ const endsAt = (snapshots: SnapshotsShape, at: number): SnapshotsShape => {
 test.each([1, 2])(
   "a run that ends after copy %i of the base is finished by the next",
   async (at) => {
-    const agent = await Journaled.open();
     const { snapshots } = agent.ports;
     // The second time there is a base of the first.
     for (const count of [10, 5]) {
@@ -176,7 +173,6 @@ test.each([1, 2])(
 );
 
 test("repeated runs that end early do not displace the base that the journal needs", async () => {
-  const agent = await Journaled.open();
   const { snapshots } = agent.ports;
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
@@ -193,7 +189,6 @@ test("repeated runs that end early do not displace the base that the journal nee
 });
 
 test("a base that reads back differently than it was stored trims nothing", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const { snapshots } = agent.ports;
@@ -213,7 +208,6 @@ test("a base that reads back differently than it was stored trims nothing", asyn
 });
 
 test("one damaged copy of the base has no effect; two quarantine the agent", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const before = await agent.rebuilt();
@@ -234,7 +228,6 @@ test("one damaged copy of the base has no effect; two quarantine the agent", asy
 });
 
 test("a missing event just before the cut stops the trim", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const { journal } = agent.ports;
@@ -249,7 +242,6 @@ test("a missing event just before the cut stops the trim", async () => {
 });
 
 test("of two concurrent trims of one agent one is overtaken, and nothing is lost", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const before = await agent.rebuilt();
@@ -259,7 +251,6 @@ test("of two concurrent trims of one agent one is overtaken, and nothing is lost
 });
 
 test("numbers that were counted before another trim remove nothing", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const size = { first: agent.seqs[0] as Sequence, events: 10 };
@@ -270,7 +261,6 @@ test("numbers that were counted before another trim remove nothing", async () =>
 });
 
 test("an agent that is rebuilt during another trim gets its journal from the later base", async () => {
-  const agent = await Journaled.open();
   await agent.write(20);
   const whole = await agent.rebuilt();
   let keep = 12;
@@ -287,7 +277,7 @@ test("an agent that is rebuilt during another trim gets its journal from the lat
 });
 
 /** As the agent's; before it is first asked for bases, `meanwhile` happens. */
-function overtaken(agent: Journaled, meanwhile: () => Promise<unknown>): SnapshotsShape {
+function overtaken(meanwhile: () => Promise<unknown>): SnapshotsShape {
   const { snapshots } = agent.ports;
   let isFirst = true;
   return {
@@ -303,7 +293,6 @@ function overtaken(agent: Journaled, meanwhile: () => Promise<unknown>): Snapsho
 }
 
 test("a read that one and a half trims overtake continues from the base of that time", async () => {
-  const agent = await Journaled.open();
   await agent.write(20);
   await agent.time.advance(STEP_MS * 2);
   const whole = await agent.rebuilt();
@@ -315,28 +304,24 @@ test("a read that one and a half trims overtake continues from the base of that 
     await expect(dying).rejects.toThrow("died");
   };
   await agent.trim({ events: 16 });
-  const reads = await collect(
-    readFromBase(ID, { journal, snapshots: overtaken(agent, () => trims(12)) }),
-  );
+  const reads = await collect(readFromBase(ID, { journal, snapshots: overtaken(() => trims(12)) }));
   const [base, ...events] = reads;
   expect(base).toMatchObject({ _tag: "Base", base: { head: { seq: 8 } }, restarts: false });
   expect(events.map((read) => read._tag === "Event" && read.event.seq)).toEqual(agent.seqs);
-  expect(await agent.rebuilt({ snapshots: overtaken(agent, () => trims(7)) })).toEqual(whole);
+  expect(await agent.rebuilt({ snapshots: overtaken(() => trims(7)) })).toEqual(whole);
 });
 
 test("a read up to a point that is trimmed meanwhile is refused, and never returns a later one", async () => {
-  const agent = await Journaled.open();
   const seqs = await agent.write(20);
   await agent.time.advance(STEP_MS * 2);
   const { journal } = agent.ports;
   await agent.trim({ events: 16 });
-  const sources = { journal, snapshots: overtaken(agent, () => agent.trim({ events: 4 })) };
+  const sources = { journal, snapshots: overtaken(() => agent.trim({ events: 4 })) };
   const reading = collect(readFromBase(ID, sources, { toSeq: seqs[9] }));
   await expect(reading).rejects.toBeInstanceOf(HistoryTrimmed);
 });
 
 test("an agent that is erased while it is trimmed keeps no base", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const { snapshots } = agent.ports;
@@ -355,7 +340,6 @@ test("an agent that is erased while it is trimmed keeps no base", async () => {
 });
 
 test("an agent with archived history is trimmed without an archive only on request", async () => {
-  const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
   const place = { segment: "a-segment", offset: 0, bytes: 1, sha256: "" };

@@ -1,5 +1,5 @@
 /** Turns that never end: their callers are answered, their input goes on, they write no more. */
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { Agent, callable, getCurrentAgent, getAgentByName } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { body, unsigned, webhook } from "agents/webhooks";
@@ -116,7 +116,9 @@ const module = {
 };
 
 let agents: TestAgents;
-const start = async () => (agents = await testAgents({ module }));
+beforeEach(async () => {
+  agents = await testAgents({ module });
+});
 const send = (agent: string, how: string) => agents.webhook("/stuck", { agent, how });
 afterEach(async () => {
   heard.length = 0;
@@ -124,7 +126,6 @@ afterEach(async () => {
 });
 
 test("a webhook whose turn never ends is given up, retried, and dead with the reason", async () => {
-  await start();
   expect((await send("one", "never")).status).toBe(202);
   await agents.advance("19s");
   expect(heard).toEqual([]);
@@ -146,7 +147,6 @@ test("a webhook whose turn never ends is given up, retried, and dead with the re
 });
 
 test("code of an abandoned turn can write nothing more, and its agent continues", async () => {
-  await start();
   await send("two", "zombie");
   await agents.advance("2m");
   const two = agents.agent(Stuck, "two");
@@ -166,7 +166,6 @@ test("code of an abandoned turn can write nothing more, and its agent continues"
 });
 
 test("a stub's call of an abandoned turn is cancelled: the other turn's signal aborts", async () => {
-  await start();
   const three = agents.agent(Stuck, "three");
   const asked = three.askStuck();
   await expect(asked).rejects.toMatchObject({ name: "TurnTimedOut" });
@@ -175,7 +174,6 @@ test("a stub's call of an abandoned turn is cancelled: the other turn's signal a
 });
 
 test("a caller of a method that never ends gets an error", async () => {
-  await start();
   await expect(agents.agent(Stuck, "four").stay()).rejects.toMatchObject({
     name: "TurnTimedOut",
     message: expect.stringContaining("turnSeconds") as string,
@@ -183,7 +181,6 @@ test("a caller of a method that never ends gets an error", async () => {
 });
 
 test("a block that never ends blocks the agent's other turns no longer than a turn may take", async () => {
-  await start();
   const five = agents.agent(Stuck, "five");
   await expect(five.block()).rejects.toMatchObject({ name: "TurnTimedOut" });
   await five.note("after it");
@@ -191,7 +188,6 @@ test("a block that never ends blocks the agent's other turns no longer than a tu
 });
 
 test("a queue item that never ends is dead after its attempts, and the next one runs", async () => {
-  await start();
   const six = agents.agent(Stuck, "six");
   await six.enqueue();
   await agents.advance("5m");
@@ -200,7 +196,6 @@ test("a queue item that never ends is dead after its attempts, and the next one 
 });
 
 test("an onError that never ends is given up, too", async () => {
-  await start();
   await send("errors", "never");
   await agents.advance("10m");
   const errors = agents.agent(Stuck, "errors");
@@ -211,7 +206,6 @@ test("an onError that never ends is given up, too", async () => {
 });
 
 test("a class may have no limit", async () => {
-  await start();
   const patient = agents.agent(Patient, "p");
   await patient.begin();
   await agents.advance("25h");

@@ -1,5 +1,5 @@
 /** Kept broadcasts: a client that was away receives what it missed, each message once. */
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { testAgents, type TestAgents, type TestClient } from "agents/testing";
 import { makeLatch } from "../system/kit.ts";
@@ -54,10 +54,10 @@ class Room extends Agent {
 
 let test: TestAgents;
 let slow = makeLatch();
-const start = async (): Promise<void> => {
+beforeEach(async () => {
   slow = makeLatch();
   test = await testAgents({ agents: [Room] });
-};
+});
 afterEach(() => test.close());
 const room = () => test.agent(Room, "a");
 /** One that counts, from a place on. */
@@ -73,7 +73,6 @@ function keptOf(client: TestClient) {
 
 describe("a kept broadcast", () => {
   it("reaches connected clients once: numbered for those that track positions, plain for the others", async () => {
-    await start();
     const counts = await join("");
     const plain = await join(undefined, "p");
     await room().say("one", "1h");
@@ -85,7 +84,6 @@ describe("a kept broadcast", () => {
   });
 
   it("reaches a client that was away when it returns, also after its host was lost", async () => {
-    await start();
     const first = await join("");
     await room().say("one", "1h");
     await test.settled();
@@ -106,7 +104,6 @@ describe("a kept broadcast", () => {
   });
 
   it("does not reach a client that connects for the first time", async () => {
-    await start();
     await room().say("one", "1h");
     const client = await join("");
     await test.settled();
@@ -114,7 +111,6 @@ describe("a kept broadcast", () => {
   });
 
   it("excludes clients by a list of ids, connected or not", async () => {
-    await start();
     const client = await join("");
     const plain = await join(undefined, "p");
     await room().say("one", "1h", ["c", "p"]);
@@ -130,7 +126,6 @@ describe("a kept broadcast", () => {
   });
 
   it("of bytes arrives as bytes", async () => {
-    await start();
     const client = await join("");
     await room().sayBytes();
     await test.settled();
@@ -138,7 +133,6 @@ describe("a kept broadcast", () => {
   });
 
   it("expires; clients that missed it are notified, and numbering continues", async () => {
-    await start();
     await room().say("one", "1 minute");
     await room().say("two", "1 minute");
     expect(await room().shown()).toBe(0);
@@ -156,7 +150,6 @@ describe("a kept broadcast", () => {
   });
 
   it("is bounded by number and by size: the oldest are dropped", async () => {
-    await start();
     await room().many(1010, 1);
     expect(await room().rows()).toHaveLength(1000);
     await room().many(40, 60_000);
@@ -167,7 +160,6 @@ describe("a kept broadcast", () => {
   });
 
   it("of a turn that a crash undoes keeps its number, so that no later one is taken for it", async () => {
-    await start();
     const client = await join("");
     await room().slowly();
     await test.advance(1_000);
@@ -188,7 +180,6 @@ describe("a kept broadcast", () => {
   });
 
   it("in a transaction that is rolled back is not sent, and its number is the next one's", async () => {
-    await start();
     const counts = await join("");
     const plain = await join(undefined, "p");
     await room().sayRolledBack("one", "two");
@@ -203,7 +194,6 @@ describe("a kept broadcast", () => {
   });
 
   it("of a destroyed agent is invisible to its clients, which receive what the new agent kept", async () => {
-    await start();
     await room().say("old", "1h");
     await room().destroy();
     await room().say("new", "1h");
@@ -214,7 +204,6 @@ describe("a kept broadcast", () => {
 });
 
 it("after its host is lost between a commit and its frames, a client that asks misses nothing", async () => {
-  await start();
   const client = await join("");
   await room().say("one", "1h");
   await test.settled();
@@ -237,7 +226,6 @@ it("after its host is lost between a commit and its frames, a client that asks m
 });
 
 it("an app's own `since` is not taken for a position", async () => {
-  await start();
   const client = await join("2024-01-01");
   await room().say("one", "1h");
   await test.settled();

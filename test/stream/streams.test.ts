@@ -1,5 +1,5 @@
 /** Durable streams: readers receive each chunk once and in order, in virtual time. */
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";
 import { testAgents, type TestAgents, type TestClient } from "agents/testing";
 
@@ -94,11 +94,11 @@ class Writer extends Agent<unknown, { readonly runs: number }> {
 let runs = 0;
 
 let test: TestAgents;
-const start = async (): Promise<void> => {
+beforeEach(async () => {
   runs = 0;
   pause = async () => undefined;
   test = await testAgents({ agents: [Writer] });
-};
+});
 afterEach(() => test.close());
 
 const WORDS = Array.from({ length: 30 }, (_, n) => `w${n} `);
@@ -137,7 +137,6 @@ const textOf = (all: Awaited<ReturnType<typeof eventsOf>>): string =>
 
 describe("a writer", () => {
   it("can read back what it wrote, also after its agent was evicted", async () => {
-    await start();
     const agent = writer();
     expect(await agent.see("a")).toMatchObject({ status: "absent", sequence: 0, text: "" });
     expect(await agent.put("a", "one ", "two ")).toBe(2);
@@ -150,7 +149,6 @@ describe("a writer", () => {
   });
 
   it("stores many chunks in few events", async () => {
-    await start();
     pause = () => sleep(10);
     await writer().begin(
       "a",
@@ -166,7 +164,6 @@ describe("a writer", () => {
   });
 
   it("that runs again after a crash continues from its last stored chunk", async () => {
-    await start();
     pause = () => sleep(50);
     await writer().begin("a", WORDS);
     for (let n = 0; n < 3; n++) {
@@ -195,7 +192,6 @@ describe("a writer", () => {
   ] as const)(
     "loses and repeats nothing when its host is lost %s, %i ms later",
     async (point, ms) => {
-      await start();
       pause = () => sleep(50);
       await writer().begin("a", WORDS);
       await test.advance(ms);
@@ -209,7 +205,6 @@ describe("a writer", () => {
   );
 
   it("is refused a chunk that is too large, not JSON, or past the end, and nothing changes", async () => {
-    await start();
     const agent = writer();
     expect(await agent.refusal("a", {}, "x".repeat(70_000))).toMatch(
       /RangeError: a chunk of the stream "a" is 70002/,
@@ -232,7 +227,6 @@ describe("a writer", () => {
   });
 
   it("of too many streams drops the longest ended ones, and is refused if all are open", async () => {
-    await start();
     await writer().many(1000, true);
     await writer().put("one more", "x");
     expect(await writer().see("many 0")).toMatchObject({ status: "absent" });
@@ -243,7 +237,6 @@ describe("a writer", () => {
 });
 
 it("of too many streams none that was just begun again is dropped, and the limit holds", async () => {
-  await start();
   await writer().many(1000, true);
   await test.settled();
   await writer().again("many 0", "one more", "and one more");
@@ -256,7 +249,6 @@ it("of too many streams none that was just begun again is dropped, and the limit
 
 describe("the lifetime of a stream", () => {
   it("ends also if it was begun in a transaction that was rolled back", async () => {
-    await start();
     await writer().putRolledBack("a");
     await test.settled();
     expect(await writer().see("a")).toMatchObject({ status: "open", sequence: 1 });
@@ -266,7 +258,6 @@ describe("the lifetime of a stream", () => {
   });
 
   it("ends a fixed time after its last write; its rows are removed, and no schedule is visible", async () => {
-    await start();
     await writer().put("a", "one");
     await writer().put("b", "two");
     await writer().finish("b", "end");
@@ -285,7 +276,6 @@ describe("the lifetime of a stream", () => {
   });
 
   it("begins with its first chunk under the key of an earlier one", async () => {
-    await start();
     await writer().put("a", "old");
     expect(await writer().finish("a", "remove")).toBe(true);
     expect(await writer().finish("a", "remove")).toBe(false);
@@ -305,7 +295,6 @@ describe("a reader over HTTP", () => {
     });
 
   it("receives an ended stream whole, and resumes after its Last-Event-ID", async () => {
-    await start();
     await writer().begin("a", WORDS);
     await test.settled();
     const response = await read();
@@ -324,7 +313,6 @@ describe("a reader over HTTP", () => {
   });
 
   it("starts over when the key now names another stream, and reports that", async () => {
-    await start();
     await writer().put("a", "old");
     const [first] = await eventsOf(await readSome());
     await writer().finish("a", "remove");
@@ -336,7 +324,6 @@ describe("a reader over HTTP", () => {
     ]); // prettier-ignore
   });
   it("of an ended stream starts over when the key now names another one that has ended", async () => {
-    await start();
     await writer().put("a", "one ");
     await writer().put("a", "two ");
     await writer().finish("a", "end");
@@ -349,7 +336,6 @@ describe("a reader over HTTP", () => {
   });
 
   it("waits for the next stream when its stream is removed, and fails if none begins", async () => {
-    await start();
     await writer().put("a", "old");
     const whole = eventsOf(await read());
     await test.advance(100);
@@ -374,7 +360,6 @@ describe("a reader over HTTP", () => {
   }
 
   it("that reconnects after each crash receives each chunk once", async () => {
-    await start();
     pause = () => sleep(50);
     await writer().begin("a", WORDS);
     let place: string | undefined;
@@ -415,7 +400,6 @@ describe("a reader of a socket", () => {
     client.send({ type: "cf_agent_stream", id, key, ...(since === undefined ? {} : { since }) });
 
   it("receives what is stored, what follows, and the end", async () => {
-    await start();
     pause = () => sleep(50);
     const client = await test.connect(Writer, "a");
     follow(client, "a");
@@ -433,7 +417,6 @@ describe("a reader of a socket", () => {
   });
 
   it("is asked for its position by the next host, and continues there", async () => {
-    await start();
     pause = () => sleep(50);
     const client = await test.connect(Writer, "a");
     follow(client, "a");
@@ -452,7 +435,6 @@ describe("a reader of a socket", () => {
   });
 
   it("sees nothing that a crash undoes", async () => {
-    await start();
     pause = () => sleep(10);
     const client = await test.connect(Writer, "a");
     follow(client, "a");
@@ -468,7 +450,6 @@ describe("a reader of a socket", () => {
   });
 
   it("that is not allowed, finds none, reads too many or is invalid gets an error", async () => {
-    await start();
     await writer().put("private", "x");
     const client = await test.connect(Writer, "a");
     follow(client, "private");
@@ -485,7 +466,6 @@ describe("a reader of a socket", () => {
   });
 
   it("that cancels receives no more of it", async () => {
-    await start();
     const client = await test.connect(Writer, "a");
     await writer().put("a", "one ");
     follow(client, "a");
@@ -498,7 +478,6 @@ describe("a reader of a socket", () => {
   });
 
   it("is notified when it fails and when it is removed", async () => {
-    await start();
     const client = await test.connect(Writer, "a");
     await writer().put("a", "one ");
     await writer().put("b", "two ");
@@ -513,7 +492,6 @@ describe("a reader of a socket", () => {
   });
 
   it("receives `restart` when its stream is removed and begun again some seconds later", async () => {
-    await start();
     const client = await test.connect(Writer, "a");
     await writer().put("a", "old");
     follow(client, "a");
@@ -531,7 +509,6 @@ describe("a reader of a socket", () => {
   });
 
   it("of a method that returns it receives ordinary frames, with their positions", async () => {
-    await start();
     await writer().begin("a", WORDS);
     await test.settled();
     const client = await test.connect(Writer, "a");
