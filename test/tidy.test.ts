@@ -1,7 +1,4 @@
-/**
- * The house style, as far as a program can check it. The rules are in `tidy/rules.ts`, what each
- * folder is in `tidy/folders.ts`. Each rule is first shown to catch a planted violation.
- */
+/** The house style, as far as a program can check it: `tidy/rules.ts`, `tidy/folders.ts`. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,4 @@
-/**
- * A strict reader of Prometheus's text format (0.0.4) for tests: throws at a line that Prometheus
- * would refuse, a family without a type, a sample of no family, and a series that is there twice.
- */
+/** A strict reader of Prometheus's text format (0.0.4): throws at what Prometheus would refuse. */
 
 export interface ParsedSample {
   readonly labels: Readonly<Record<string, string>>;

@@ -1,7 +1,4 @@
-/**
- * Agents that ask people before they pay: a workflow, and a fiber that continues after a crash.
- * `office` has their answers and the links that they sent.
- */
+/** Agents that ask people before they pay: a workflow, and a fiber. `office` has the answers. */
 import { Agent, type ApprovalQuestion, type FiberRecoveryContext } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
 

@@ -1,7 +1,4 @@
-/**
- * Agents whose clients are hostile: a room with state, streams and kept broadcasts, and an MCP
- * server with sessions, one of whose tools answers at length.
- */
+/** Agents of hostile clients: a room with all that sockets read, and an MCP server. */
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { Agent, callable, routeAgentRequest, type Connection } from "agents";
 import { McpAgent } from "agents/mcp";

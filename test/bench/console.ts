@@ -1,7 +1,4 @@
-/**
- * The console over many agents and one long timeline: what each view costs the console's process
- * and the page's main thread, in processor time.
- */
+/** The console over many agents and a long timeline: processor time of each view. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

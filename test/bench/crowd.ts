@@ -1,8 +1,4 @@
-/**
- * Midnight: thousands of schedules of one process are due at the same instant, of agents in memory
- * and of hibernated ones. Compares how long an unrelated neighbour waits for its answers meanwhile
- * and just before.
- */
+/** Midnight: thousands of schedules due at one instant; how long a neighbour waits meanwhile. */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pollUntil } from "../kit/poll.ts";
@@ -20,10 +16,7 @@ const KINDS = [
 ] as const;
 /** Requests under way while schedules are made. */
 const ASKING_AT_ONCE = 32;
-/**
- * Time in which an agent is made even on a busy machine. The crowd is due when all are made, and
- * those that should sleep do.
- */
+/** Time to make an agent on a busy machine, after which the crowd is due and sleepers sleep. */
 const MAKING_MS = 5;
 const ASLEEP_TIMEOUT_MS = 60_000;
 const QUIET_MS = 3_000;

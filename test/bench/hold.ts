@@ -1,7 +1,4 @@
-/**
- * One agent's turn never ends; neighbours on the same host receive requests meanwhile. Measures how
- * long each is without an answer, compared with the limit of one turn.
- */
+/** One agent's turn never ends: how long its neighbours wait, compared with a turn's limit. */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bench, BenchRow } from "./Bench.ts";

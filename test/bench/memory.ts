@@ -95,10 +95,7 @@ export const memory: Bench = {
   },
 };
 
-/**
- * The memory in use once it has stopped shrinking, since buffers and timers of the last requests
- * are freed with a delay.
- */
+/** The memory in use once it has stopped shrinking: last requests' buffers are freed late. */
 async function held(agents: RunningAgents): Promise<Held> {
   let least: Held | undefined;
   let looksWithout = 0;

@@ -1,8 +1,4 @@
-/**
- * How fast an agent is rebuilt from its journal alone: events with SQL deltas a second, through
- * `rebuildAgent`, compared with only reading the same events from the broker, and with only
- * applying them from memory.
- */
+/** How fast an agent is rebuilt from its journal, compared with only reading or only applying. */
 import type { JournalShape, StoredEvent } from "../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import type { Sequence } from "../../schemas/Address.ts";

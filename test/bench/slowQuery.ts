@@ -1,7 +1,4 @@
-/**
- * What queries of code wait while an operator's query takes seconds: 50 quick queries of a module's
- * code, one every 100 ms, alone and while one `agents query` after another runs.
- */
+/** What queries of code wait while an operator's query takes seconds, compared with none. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

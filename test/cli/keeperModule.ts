@@ -1,7 +1,4 @@
-/**
- * The module of the tests of erasing and copying, for real hosts: an agent that stores what it
- * receives in every possible way.
- */
+/** The module of the tests of erasing and copying: an agent that stores all in every way. */
 import { Agent } from "agents";
 
 interface KeeperState {

@@ -1,7 +1,4 @@
-/**
- * The module of the tests of `agents dev --from`: an agent that acts on the world in every way, in
- * an installation and as its next release on a laptop.
- */
+/** The module of the tests of `agents dev --from`: an agent that acts on the world in every way. */
 import { createSocket } from "node:dgram";
 import { get } from "node:http";
 import { Agent } from "agents";

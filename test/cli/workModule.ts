@@ -1,7 +1,4 @@
-/**
- * The module of the command-line tests on a real host: an agent whose jobs all fail until they are
- * allowed to succeed.
- */
+/** The module of the command-line tests: an agent whose jobs all fail until they are allowed. */
 import { Agent } from "agents";
 
 interface WorkState {

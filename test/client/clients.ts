@@ -1,7 +1,4 @@
-/**
- * The two clients that must behave alike: ours, and the reference's published one. Both get the
- * same options: Node's WebSocket from `ws`, and reconnects without the usual wait.
- */
+/** The two clients that must behave alike, with the same options: ours and the reference's. */
 import * as reference from "reference-agents/client";
 import { WebSocket } from "ws";
 import { AgentClient, agentFetch, type AgentClientOptions } from "../../services/client/index.ts";

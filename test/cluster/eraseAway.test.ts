@@ -16,10 +16,7 @@ const ID = agentId("Keeper", "one");
 let nats: Deployed;
 const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url("operator") });
 
-/**
- * Those of a server's streams whose files hold the text. Their Raft logs are rewritten every two
- * minutes by themselves.
- */
+/** Those of a server's streams whose files hold the text. Raft logs are rewritten by themselves. */
 function streamsWith({ storeDir }: DeployedServer, text: string): string[] {
   const found = new Set<string>();
   for (const entry of readdirSync(storeDir, { recursive: true, withFileTypes: true })) {

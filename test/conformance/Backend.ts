@@ -1,7 +1,4 @@
-/**
- * The backend of a conformance suite: a broker that can be killed and restarted, and the ports of
- * any number of processes. There are two: `memoryBackend` and `natsBackend`.
- */
+/** The backend of a conformance suite: a broker, and the ports of any number of processes. */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";

@@ -1,7 +1,4 @@
-/**
- * An installation of `noteModule` with its console as a separate process: what the tests of the
- * console's API, of its access and of its pages begin with.
- */
+/** An installation of `noteModule` with its console as a separate process. */
 import { fileURLToPath } from "node:url";
 import { Installation } from "../kit/Installation.ts";
 import { serveConsole, statusWith, type Served } from "./serveConsole.ts";

@@ -1,7 +1,4 @@
-/**
- * The module of the tests of an agent's work in the console: workflows that wait, fail and are
- * undone, one with many steps, which is inserted as rows, fibers, and connections.
- */
+/** The module of the tests of an agent's work: workflows, one with many steps, fibers, sockets. */
 import { Agent, type Connection } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
 

@@ -1,7 +1,4 @@
-/**
- * nats-servers for tests that run the configurations of `deploy/nats` as they are, but for ports,
- * folders and secrets: one server, or three as a cluster, each killed and started again at will.
- */
+/** nats-servers by the configurations of `deploy/nats`: one, or three as a cluster. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -66,10 +63,7 @@ export interface Deployed {
   readonly stop: () => Promise<void>;
 }
 
-/**
- * Resolves when it serves; a cluster when it has elected. A port that another program has taken
- * since it was picked is picked again.
- */
+/** Resolves when it serves; a cluster when it has elected. Picks another port if one is taken. */
 export async function deployNats(options: DeployedOptions): Promise<Deployed> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,7 +1,4 @@
-/**
- * `deploy/nats` changed for four stream groups as its own comments say, by the command in the
- * comment of `permissions.conf`, which is thereby tested. An `edit` for `deployNats`.
- */
+/** `deploy/nats` changed for four stream groups as `permissions.conf` says: for `deployNats`. */
 import { execFileSync } from "node:child_process";
 
 /** As many as the comment's command is for. */

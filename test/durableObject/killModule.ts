@@ -1,8 +1,4 @@
-/**
- * The objects that `test/faults/leftBehind.test.ts` leaves on hosts that it kills. Each step is
- * written in two halves, one by key and one by SQL, without deduplication, so that a repeated or
- * half-stored step shows.
- */
+/** The objects that `leftBehind.test.ts` leaves on killed hosts: half-stored steps would show. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { DurableObject } from "cloudflare:workers";
 import { WebSocket } from "ws";

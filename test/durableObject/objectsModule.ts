@@ -1,7 +1,4 @@
-/**
- * A module of Durable Objects as one is written for the reference's platform: its tests load it in
- * this process, and as the module of real ones.
- */
+/** A module of Durable Objects, as one is written for the reference's platform. */
 import { DurableObject } from "cloudflare:workers";
 import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
 import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";

@@ -1,7 +1,4 @@
-/**
- * What the mail tests share: an installation's processes as the command line joins them, a real
- * SMTP client, and a real SMTP server as the relay, which records what it receives.
- */
+/** What mail tests share: an installation's processes, a real SMTP client, and a relay. */
 import { createTransport, type SendMailOptions } from "nodemailer";
 import { SMTPServer } from "smtp-server";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";

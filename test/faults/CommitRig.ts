@@ -1,8 +1,4 @@
-/**
- * One agent's place on a host over a broker in memory, where the test decides what becomes of each
- * append and when, and sees everything that leaves: answers, frames, states, acks, naks, dead
- * letters.
- */
+/** One agent's place on a host, where the test decides of each append and sees all that leaves. */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
@@ -37,9 +33,7 @@ export interface HeldAppend {
 export class CommitRig {
   readonly time = new VirtualTime();
   readonly broker = new MemoryBroker({ time: this.time });
-  /**
-   * What left, in order: `answer 1 200`, `frame hello`, `state {…}`, `ack 1`, `nak 1`, `buried 1`.
-   */
+  /** What left, in order: `answer 1 200`, `frame hello`, `state {…}`, `ack 1`, `nak 1`, … */
   readonly left: string[] = [];
   readonly held: HeldAppend[] = [];
   /** Appends wait in `held` while this is set. */
@@ -106,10 +100,7 @@ export class CommitRig {
     this.slot.discard();
   }
 
-  /**
-   * Delivers the webhook `body` under `key`, or the trigger of a schedule; the same `seq` again is
-   * a redelivery.
-   */
+  /** Delivers the webhook `body` under `key`, or a schedule's trigger; again with its `seq`. */
   async deliver(
     seq: number,
     key = `key-${seq}`,

@@ -1,7 +1,4 @@
-/**
- * The error of a caller when the host of the called agent is killed: it comes soon, and says that
- * the call may have run.
- */
+/** The error of a caller when the called agent's host is killed: soon, and it may have run. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";

@@ -2,10 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, renameSync, writeFileSync } from "node:fs";
 
-/**
- * Freezes the process where the test has made its file (`Installation.freezeFile`), which then says
- * who did it. True once it is thawed.
- */
+/** Freezes the process if the test made its file (`Installation.freezeFile`). True once thawed. */
 export function freezeIfAsked(agent: string): boolean {
   const file = process.env["FREEZE_FILE"];
   if (file === undefined || !existsSync(file)) return false;

@@ -1,7 +1,4 @@
-/**
- * The work of `leftBehind.test.ts` stops halfway while the file `HELD` exists: on a machine of any
- * speed, the first host is killed in the middle of it.
- */
+/** The work of `leftBehind.test.ts` stops halfway while `HELD` exists: its host is killed then. */
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 

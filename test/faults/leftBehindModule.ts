@@ -1,7 +1,4 @@
-/**
- * The module that the processes of `leftBehind.test.ts` run: the fibers of `test/fiber`, and the
- * Durable Objects of `test/durableObject`.
- */
+/** The module of `leftBehind.test.ts`: fibers of `test/fiber`, objects of `test/durableObject`. */
 export { Worker } from "../fiber/killModule.ts";
 export { Lobby, Tally, Till } from "../durableObject/killModule.ts";
 

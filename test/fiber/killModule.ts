@@ -1,8 +1,4 @@
-/**
- * The module of the kill test's processes: work in steps, each stored together with where to
- * continue, and continued after any interruption. Without deduplication, so that a repeated step
- * shows.
- */
+/** The module of the kill test: work in steps, without deduplication: a repeated step shows. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, type FiberContext, type FiberRecoveryContext } from "agents";
 import { passHalfway } from "../faults/halfway.ts";

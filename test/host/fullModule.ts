@@ -1,7 +1,4 @@
-/**
- * The module of the test of a full memory: agents with tables that ask to stay for an hour. On
- * SIGUSR2 the process collects its garbage; Node runs with `--expose-gc`.
- */
+/** The module of the test of a full memory. SIGUSR2 collects garbage (`--expose-gc`). */
 import { Agent } from "agents";
 
 /** Some pages each, as the smallest real tables have. */

@@ -1,7 +1,4 @@
-/**
- * The module of the memory test: an agent that is touched once. On SIGUSR2 the process collects its
- * garbage and writes what it holds to `MEMORY_FILE`; Node runs with `--expose-gc`.
- */
+/** The module of the memory test. SIGUSR2 collects garbage and writes its use to `MEMORY_FILE`. */
 import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { Agent } from "agents";
 

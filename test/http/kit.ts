@@ -1,7 +1,4 @@
-/**
- * The kit of the HTTP server suite: the two adapters, a server with the test's handlers, and a
- * client that sends raw bytes, for everything that a proper client would never send.
- */
+/** The kit of the HTTP server suite: two adapters, a server, and a client of raw bytes. */
 import { Effect, Exit, Scope } from "effect";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { expect } from "vitest";

@@ -162,10 +162,7 @@ export class AgentsProcess {
     await this.ended;
   }
 
-  /**
-   * SIGTERM, and SIGKILL when it has not ended after what orchestrators grant: with what it said
-   * last, else undefined.
-   */
+  /** SIGTERM, and SIGKILL after what orchestrators grant: then with what it said last. */
   async stopInTime(): Promise<string | undefined> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<"late">((resolve) => {

@@ -1,7 +1,4 @@
-/**
- * Packages from npm that are no dependencies of this repository: for commands that a test suite
- * does not run. Installed once, in releases that are named.
- */
+/** Packages from npm for commands outside the suite, installed once, in named releases. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

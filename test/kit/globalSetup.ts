@@ -1,7 +1,4 @@
-/**
- * Before any test: one nats-server binary for all workers, found (or fetched) once and outside of
- * any test's time limit.
- */
+/** Before any test: one nats-server binary for all workers, outside of tests' time limits. */
 import { Effect } from "effect";
 import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";
 

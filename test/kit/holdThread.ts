@@ -1,7 +1,4 @@
-/**
- * Holds the thread of agents' code: asleep, so that the watchdog counts as much on a machine that
- * is busy elsewhere, where a loop would mostly wait for a processor.
- */
+/** Holds the thread of agents' code, asleep: a loop would wait for a processor elsewhere. */
 
 /** The debugger looks between two of them. */
 const SLEEP_MS = 50;

@@ -1,7 +1,4 @@
-/**
- * One `agents` command in the test's own process, for what is asked often: what it printed and how
- * it ended. `runAgents` runs the built package in a process of its own.
- */
+/** One `agents` command in the test's own process: its output and its end (cf. `runAgents`). */
 import type { Joins } from "../../services/wiring/Joins.ts";
 import { commandJoins } from "../../services/wiring/joinCommands.ts";
 import { runProgram } from "../../services/cli/program.ts";

@@ -1,7 +1,4 @@
-/**
- * A whole system in the test's process: gateway and hosts on a real nats-server, each host and
- * gateway with its own connection and scope, so that a test can stop one and start another.
- */
+/** A whole system in the test's process: each host and gateway with a connection and scope. */
 import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";

@@ -1,7 +1,4 @@
-/**
- * What the MCP tests share: the protocol's reference server ("everything") as a child process, on
- * either transport, and what a client says and is told.
- */
+/** What the MCP tests share: the protocol's reference server as a child, on either transport. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";

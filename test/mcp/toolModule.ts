@@ -1,7 +1,4 @@
-/**
- * The module of the MCP tests, in their own process and in those that they start: an agent that
- * passes on what `this.mcp` does.
- */
+/** The module of the MCP tests, in any process: an agent that passes on what `this.mcp` does. */
 import { Agent, callable } from "agents";
 
 /** Passes on what `this.mcp` does. */

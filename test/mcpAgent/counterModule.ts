@@ -1,7 +1,4 @@
-/**
- * The module of the tests of MCP servers with sessions, in their own process and in those that they
- * start: a counter, a tool that asks the user, and one that does not end.
- */
+/** The module of tests of MCP sessions: a counter, a question to the user, an endless tool. */
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { McpAgent } from "agents/mcp";
 import { z } from "zod";

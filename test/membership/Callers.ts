@@ -1,7 +1,4 @@
-/**
- * Callers other than webhooks, each at its own steady pace until stopped: HTTP requests that wait
- * for their agent, and RPC over sockets that stay open. Every error that reaches a caller is kept.
- */
+/** Callers by HTTP and RPC, each at its own pace until stopped. Their errors are kept. */
 import { WebSocket } from "ws";
 import { AgentClient } from "../../services/client/AgentClient.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Take-over: of two hosts under webhooks one is killed with -9, again and again. Measured from the
- * kill until every agent that lived there has answered a question that was asked after the kill.
- */
+/** Take-over: hosts killed with -9 under webhooks, until all agents have answered again. */
 import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/checkers.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { percentile } from "../bench/rig/statistics.ts";

@@ -19,10 +19,7 @@ import {
 import { arrived } from "../kit/arrived.ts";
 import { natsBackend, type NatsBackend } from "../conformance/natsBackend.ts";
 
-/**
- * Cuts of one link, each when something has got through since the last: a new connection takes a
- * quarter of a second.
- */
+/** Cuts of a link, each after some traffic: a new connection takes a quarter of a second. */
 const CUTS_MAX = 20;
 const NONE = 0 as Sequence;
 const labelOf = (d: { readonly data: Uint8Array }): string =>

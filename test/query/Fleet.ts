@@ -1,7 +1,4 @@
-/**
- * Agents in a memory broker whose events tests write by hand, with states, errors and schedules in
- * real pages of SQLite; and the rows that a view of them must have, from each agent rebuilt.
- */
+/** Agents in a memory broker whose events tests write by hand, and the rows of a right view. */
 import type { ViewSources } from "../../core/query/View.ts";
 import { bareEnd } from "../../core/journal/endLife.ts";
 import { diffState } from "../../core/journal/stateChange.ts";
@@ -146,10 +143,7 @@ export class Fleet {
     });
   }
 
-  /**
-   * What the view has to say of each agent that is not ended, now or at a time. Rejects with
-   * `HistoryTrimmed` where that is not kept.
-   */
+  /** What the view has to say of each agent now or at a time. Rejects with `HistoryTrimmed`. */
   async rows(atTimeMs?: number): Promise<ReadonlyArray<Record<string, unknown>>> {
     const rows: Record<string, unknown>[] = [];
     const then = atTimeMs === undefined ? {} : { atTimeMs };

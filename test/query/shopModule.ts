@@ -1,7 +1,4 @@
-/**
- * What the tests of queries over all agents run on: two classes with states and schedules, and
- * questions in `fetch` and in an agent.
- */
+/** What tests of queries run on: two classes, and questions in `fetch` and in an agent. */
 import { Agent, getAgentByName, query, type AgentNamespace, type Module } from "agents";
 
 interface Env {

@@ -1,7 +1,4 @@
-/**
- * Hosts over a broker in memory, under virtual time: agents are called by stubs, time passes by
- * hand, a host is killed or handed over, and everything that jobs leave behind can be looked at.
- */
+/** Hosts over a broker in memory, under virtual time: called, killed, handed over by hand. */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";

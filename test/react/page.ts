@@ -1,7 +1,4 @@
-/**
- * A page for React without a browser: happy-dom's window as the globals that react-dom looks for,
- * and a component that shows what `useAgent` gives. React runs with its real scheduler; tests poll.
- */
+/** A page for React without a browser (happy-dom), and a component that shows `useAgent`. */
 import { Window } from "happy-dom";
 import { Component, createElement, StrictMode, Suspense, useEffect, type ReactNode } from "react";
 import type { Root } from "react-dom/client";

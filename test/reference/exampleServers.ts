@@ -1,7 +1,4 @@
-/**
- * Finds the servers of a checkout: each folder with a configuration file of the reference's
- * platform that names a module. Workers of an example's own tests are left out.
- */
+/** Finds the servers of a checkout: folders whose configuration file names a module. */
 import { readdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import { readWrangler } from "../../services/wrangler/readWrangler.ts";

@@ -1,7 +1,4 @@
-/**
- * Loads one server in a process of its own: what a module does to its process while it is loaded,
- * or an import that never ends, does not reach the next one.
- */
+/** Loads one server in its own process: what its loading does does not reach the next one. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { ExampleServer } from "./exampleServers.ts";

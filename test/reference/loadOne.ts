@@ -1,7 +1,4 @@
-/**
- * Loads the module that its argument names, as `agents dev` does: its variables and `.env` files
- * first. Says on standard error why it does not load. Run by `loadApart`.
- */
+/** Loads its argument's module as `agents dev` does, or says why not. Run by `loadApart`. */
 import { fillProcessEnv, loadEnv } from "../../services/env/loadEnv.ts";
 import { loadModule } from "../../services/module/loadModule.ts";
 

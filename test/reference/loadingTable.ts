@@ -1,7 +1,4 @@
-/**
- * The table of `docs/evidence/conformance.md`: the servers that load, and the others by the first
- * thing that they ask for in vain, with what they need that is not here.
- */
+/** The table of `docs/evidence/conformance.md`: servers that load, and what others lack. */
 import type { Loading } from "./loadApart.ts";
 
 /** A server, whether it loads, and what it needs (`needsOf`). */

@@ -1,7 +1,4 @@
-/**
- * Random lives of an agent for the replay property: what its turns do, and what happens around
- * them. All of it is data, so that fast-check can shrink it; `ReplayRig` lives it.
- */
+/** Random lives of an agent for the replay property, as data, which `ReplayRig` lives. */
 import fc from "../kit/property.ts";
 import { statement, type Statement } from "../sqlite/Workload.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Lives one random program on a real agent's place, with SQLite and a local cache, over a broker in
- * memory whose appends take their time; and keeps what the live agent was after each of its
- * commits.
- */
+/** Lives a random program on a real agent's place, and keeps what it was at each commit. */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";

@@ -1,7 +1,4 @@
-/**
- * One agent in a memory broker whose events tests write by hand: a state, and rows by real pages of
- * SQLite, so that what is rebuilt can be compared to the byte.
- */
+/** One agent in a memory broker whose events tests write by hand, with real pages of SQLite. */
 import { endLife } from "../../core/journal/endLife.ts";
 import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { trimAgent, type TrimOptions, type TrimPorts } from "../../core/retention/trimAgent.ts";

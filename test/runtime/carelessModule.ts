@@ -1,7 +1,4 @@
-/**
- * An agent whose code leaves errors unhandled, in the way that a webhook's `how` names, and notes
- * in its state what its `onError` received.
- */
+/** An agent that leaves errors unhandled as a webhook's `how` says, and notes its `onError`. */
 import { Agent, routeAgentRequest } from "agents";
 import { body, github, webhook } from "agents/webhooks";
 

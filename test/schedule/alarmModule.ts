@@ -1,7 +1,4 @@
-/**
- * The module of the job tests that run processes: agents that write down each run in its own
- * commit, so that one that ran twice, or not at all, or out of order, shows in their rows.
- */
+/** The module of the job tests that run processes: each run is a row, so that errors show. */
 import { Agent } from "agents";
 
 interface Planned {

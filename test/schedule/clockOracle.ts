@@ -1,8 +1,4 @@
-/**
- * What a cron expression is due at around a change of a zone's clock, by walking through the
- * instants minute by minute and reading the clock at each: slow, and nothing in common with how
- * `CronParser` finds it.
- */
+/** When a cron expression is due around a change of clocks, found minute by minute. */
 
 /** A change of a zone's clock, and how far it was put on (or back, negative), in minutes. */
 export interface ClockChange {

@@ -1,8 +1,4 @@
-/**
- * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what
- * was observed of them. `faults` breaks and repairs it, `workload` uses it, and `simulate` combines
- * them.
- */
+/** A whole installation of a simulation: a broker in memory, hosts with disks, gateways. */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { decodeQuarantineMark } from "../../schemas/QuarantineMark.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";

@@ -1,7 +1,4 @@
-/**
- * Faults of whole processes in one run, drawn from its seed, and their repair at the end. Faults of
- * single messages are the `Weather`'s.
- */
+/** Faults of whole processes in one run, and their repair. Of messages: `Weather`. */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { addressKey, agentId } from "../../schemas/Address.ts";

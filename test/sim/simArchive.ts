@@ -1,7 +1,4 @@
-/**
- * The archive of a simulation: the product's segments on a disk in memory. What is stored and not
- * flushed yet is lost when its process dies.
- */
+/** The archive of a simulation, on a disk in memory: what is not flushed dies with its process. */
 import { gunzipSync, gzipSync } from "node:zlib";
 import type { ArchiveStore } from "../../services/archive/ArchiveStore.ts";
 import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";

@@ -1,7 +1,4 @@
-/**
- * `agents erase` in a simulation: the command itself, by an operator's own connection, on ports in
- * memory. Its agent gets orders like the others; at rest nothing of them may be left (I11).
- */
+/** `agents erase` in a simulation, by an operator's connection: nothing may be left (I11). */
 import { CallClient } from "../../core/call/CallClient.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { erase } from "../../services/cli/commands/erase.ts";

@@ -69,10 +69,7 @@ export class Errands {
       this.interfere(controlRandom.pick(this.sent));
   }
 
-  /**
-   * Every errand that something was asked of is told to go on; whether any does. Never rejects;
-   * virtual time has to pass.
-   */
+  /** Every errand that was asked something is told to go on; whether any does. Never rejects. */
   async goOn(): Promise<boolean> {
     const { broker } = this.installation;
     const { time, subjects, shards } = broker;

@@ -1,7 +1,4 @@
-/**
- * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in
- * memory. Its death cuts its sockets, and nobody hears of the requests that it had.
- */
+/** A gateway of a simulation: the real `Gateway` on simulated ports. Its death cuts all. */
 import { Effect, Exit, Scope } from "effect";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";

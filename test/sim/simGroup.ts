@@ -1,8 +1,4 @@
-/**
- * Group commit in a simulation: the real `GroupPublisher` of one host before a stream in memory
- * that takes its time for each message or batch. A batch is stored whole or not at all; its ack may
- * be lost, or all of it.
- */
+/** Group commit in a simulation: the real `GroupPublisher` before a slow stream in memory. */
 import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";

@@ -1,8 +1,4 @@
-/**
- * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local
- * cache. Its death leaves the disk as it is at that instant; the next process may find it, or an
- * empty one.
- */
+/** A host of a simulation: the real `Host` on simulated ports, with a disk that outlives it. */
 import { cpSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Context, Effect, Exit, Scope } from "effect";

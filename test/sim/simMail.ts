@@ -121,10 +121,7 @@ const OPS: Readonly<Record<MailOrder["do"], number>> = {
 /** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_MAIL = 0.25;
 const MAILS = 0.1;
-/**
- * The share of mails that are sent again though nothing went wrong, and of those that have the
- * Message-ID of an earlier one.
- */
+/** The shares of mails that are sent again, and that have an earlier one's Message-ID. */
 const REPEATED = 0.25;
 const SAME_ID = 0.2;
 const ATTEMPTS_MAX = 6;
@@ -203,10 +200,7 @@ export function mailOrderOf(raw: string | undefined): MailOrder | undefined {
   return at < 0 ? undefined : (JSON.parse(raw!.slice(at)) as MailOrder);
 }
 
-/**
- * Keys of mails are hashed off the main thread, in real time; in a run they are hashed at once.
- * Gives what takes it back.
- */
+/** Keys of mails are hashed at once, not off the main thread. Returns what undoes that. */
 export const hashAtOnce = (): (() => void) =>
   patch(crypto.subtle, "digest", () => async (_algorithm, data) => {
     const hash = createHash("sha256")

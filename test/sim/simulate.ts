@@ -62,10 +62,7 @@ const DISK_FULL = 8;
 const DAMAGE = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
-/**
- * After its last fault: leases run out, processes and agents come back, appends that were late
- * arrive, one-shots fall due.
- */
+/** After its last fault: leases run out, processes return, late appends arrive, one-shots run. */
 const CALM_MS = 5_000;
 /** What waits then has so long to be done: poison that kills needs a lease for each attempt. */
 const PATIENCE_MS = 120_000;
@@ -151,10 +148,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   }
 }
 
-/**
- * Nobody writes to it any more: once is enough, unless the operator's try of before still goes on,
- * for half a minute at most.
- */
+/** Nobody writes to it any more: once is enough, but for an operator's earlier try. */
 const ERASE_TRIES_MAX = 10;
 
 const idsOf = ({ sent }: Observed, name: string): ReadonlyArray<string> =>

@@ -1,8 +1,4 @@
-/**
- * Random SQL for the replay property: every kind of statement that makes a database hard to rebuild
- * by running SQL again, and none of which matters to page deltas. A step is data, so fast-check can
- * shrink it.
- */
+/** Random SQL for the replay property, of all kinds that are hard to rebuild by running again. */
 import fc from "../kit/property.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 

@@ -1,7 +1,4 @@
-/**
- * What the functions of steps did in one test: which ran, under which keys, and where one waits.
- * Tests of steps in turns, fibers and durable calls make a new one before each test.
- */
+/** What steps' functions did in one test: which ran, under which keys, and where one waits. */
 import type { Step } from "agents";
 import type { Latch } from "../system/kit.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The HTTP server that the turns of the kill test call. Each call has a unique answer, so that a
- * repeated one shows. It counts calls and their idempotency keys.
- */
+/** The HTTP server that the kill test's turns call. Each answer is unique: repeated ones show. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

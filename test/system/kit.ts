@@ -1,7 +1,4 @@
-/**
- * Shared by the system tests: one nats-server for each file, systems with a namespace each, a plain
- * WebSocket client that keeps what it receives, and signed requests.
- */
+/** Shared by system tests: a nats-server a file, systems, a plain client, signed requests. */
 import { sign as octokitSign } from "@octokit/webhooks-methods";
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";

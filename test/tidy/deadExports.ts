@@ -1,7 +1,4 @@
-/**
- * Finds exports that no other file imports. What an entry of the package exports is for its users,
- * and the exports of tests and examples are loaded by path, so neither is checked.
- */
+/** Finds exports that no other file imports, but for entries, tests and examples. */
 import { importsOf } from "./layering.ts";
 import type { Finding } from "./rules.ts";
 import { lineOf, type SourceFile } from "./SourceFile.ts";

@@ -1,7 +1,4 @@
-/**
- * Finds files that nothing imports and nothing starts. A file that is named in `new URL("./x.ts")`
- * or as module hooks counts as imported.
- */
+/** Finds files that nothing imports, starts or names in `new URL("./x.ts")`. */
 import { importsOf } from "./layering.ts";
 import type { Finding } from "./rules.ts";
 import type { SourceFile } from "./SourceFile.ts";

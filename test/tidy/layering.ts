@@ -1,7 +1,4 @@
-/**
- * Which folder may import which (house style, rules 1-3): `schemas` <- `core` <- `services`, ports
- * before adapters, the client separate, and nothing from `test`.
- */
+/** Which folder may import which (house style, rules 1-3). */
 import { posix } from "node:path";
 import { isJoin, SERVICE_FOLDERS } from "./folders.ts";
 import type { Finding } from "./rules.ts";

@@ -1,7 +1,4 @@
-/**
- * Mail at a steady pace to processes that are replaced as gateways are, whose agents answer through
- * a relay. What has to hold of it: `checkLetters`; and hosts of both releases have answered.
- */
+/** Mail at a steady pace to processes that are replaced. Its rules: `checkLetters`. */
 import { randomUUID } from "node:crypto";
 import { pollUntil } from "../kit/poll.ts";
 import type { Violations } from "../kit/checkers.ts";

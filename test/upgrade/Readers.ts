@@ -1,7 +1,4 @@
-/**
- * A stream that is written and read while everything is replaced: its reader has each chunk once
- * and in order, and both releases have written it.
- */
+/** A stream that is written and read while everything is replaced, by both releases. */
 import type { AgentClient } from "../../services/client/AgentClient.ts";
 import type { Violations } from "../kit/checkers.ts";
 import { openClient } from "../membership/Callers.ts";

@@ -1,7 +1,4 @@
-/**
- * Both releases trim and archive one agent, one after the other. All that it has ever done is read
- * by the commands of both, through journal and archive.
- */
+/** Both releases trim and archive one agent, and both read all that it has ever done. */
 import type { AgentClient } from "../../services/client/AgentClient.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import type { Violations } from "../kit/checkers.ts";

@@ -1,7 +1,4 @@
-/**
- * Packages of two releases beside each other: what a commit packs, installed in a folder of its
- * own, with agents of its own (`storedModule`) and of the membership program as its module.
- */
+/** Packages of two releases beside each other: what a commit packs, with modules of ours. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * The rules for work that one release stored and another ran, as functions over records. Each
- * returns its violations in words. `rules.test.ts` plants a violation of each.
- */
+/** The rules for work that one release stored and another ran: each returns its violations. */
 import type { History, Violations } from "../kit/checkers.ts";
 import type { Call } from "../step/World.ts";
 import type { Chunk, DeedRow, Ran } from "./storedModule.ts";

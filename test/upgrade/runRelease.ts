@@ -1,7 +1,4 @@
-/**
- * Commands of one release, and which parts it has: an older one may lack what is tested, and a run
- * then leaves that out.
- */
+/** Commands of one release, and its parts: an older one may lack what is tested. */
 import { execFile, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";

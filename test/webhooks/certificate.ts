@@ -1,7 +1,4 @@
-/**
- * A self-signed X.509 certificate with dates of the test's choice, written out in DER: Node reads
- * certificates and makes none. Only what a reader of version 1 asks for is in it.
- */
+/** A self-signed X.509 certificate with a test's dates, in DER: Node makes none. */
 import { sign, type KeyPairKeyObjectResult } from "node:crypto";
 
 const der = (tag: number, ...parts: ReadonlyArray<Uint8Array>): Buffer => {

@@ -1,8 +1,4 @@
-/**
- * Every provider with a row, as the tests that go over all of them need it: the verifier with a key
- * that is in `env`, a request that its signer made, and what of the request takes part in the
- * signature.
- */
+/** Every provider with a row: a verifier, its key, and a request that its signer made. */
 import { createHash, generateKeyPairSync } from "node:crypto";
 import * as w from "../../services/webhooks/index.ts";
 import type { SignOptions, Verifier } from "../../services/webhooks/index.ts";

@@ -1,7 +1,4 @@
-/**
- * The module of the schedules bench: an agent arms the requested schedules in one commit, and keeps
- * in memory how late each of them ran. A run writes nothing, so that it costs only the schedule.
- */
+/** The module of the schedules bench: it keeps in memory how late each schedule ran. */
 import { Agent, routeAgentRequest } from "agents";
 
 /** Due times in ms. */

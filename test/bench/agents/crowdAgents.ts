@@ -1,7 +1,4 @@
-/**
- * The module of the crowd bench: agents that are all due at one instant, of a kind that stays in
- * memory and of one that sleeps.
- */
+/** The module of the crowd bench: agents due at one instant, in memory and asleep. */
 import { Agent, routeAgentRequest } from "agents";
 
 /** How many have run since the process began, and when the last one did. */

@@ -1,7 +1,4 @@
-/**
- * A host's services in this process, on a real broker, without shards and leases: for benches that
- * look at one agent's life and not at the processes around it.
- */
+/** A host's services on a real broker without shards and leases: for benches of one agent. */
 import { Effect, Exit, Layer, Scope } from "effect";
 import { Databases, type DatabasesShape } from "../../../core/database/Databases.ts";
 import { Log } from "../../../core/telemetry/Log.ts";

@@ -1,7 +1,4 @@
-/**
- * A process that a bench measures: starts it, waits for it, reads its CPU time, and stops it. If it
- * ends by itself, the error contains its last lines of output.
- */
+/** A process that a bench measures: starts it, reads its CPU time, stops it, or shows its end. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { pollUntil } from "../../kit/poll.ts";

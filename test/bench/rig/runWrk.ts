@@ -1,7 +1,4 @@
-/**
- * Load by wrk, with deliveries that are signed beforehand: distinct bodies and ids, over 1,000
- * agents. A run with any answer other than 2xx fails.
- */
+/** Load by wrk, with signed deliveries to 1,000 agents. Any answer other than 2xx fails the run. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";

@@ -1,7 +1,4 @@
-/**
- * The built `agents` command with a bench's module, on its own broker: in one process (`agents
- * dev`), or as several gateways and hosts.
- */
+/** The built `agents` command with a bench's module, on its own broker, in one process or more. */
 import { connect } from "@nats-io/transport-node";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents
- * dev`) or in several (`agents gateway` and `agents host`).
- */
+/** Ours as a subject: the built `agents` command on a broker of its own, in one process or more. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Agents that exist only as journals, for benches of code that reads journals: events of one turn,
- * each of which sets a state of about 400 bytes.
- */
+/** Agents that exist only as journals: events of one turn, with states of about 400 bytes. */
 import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import { encodeEvent } from "../../../schemas/JournalEvent.ts";
 import { BenchFailed } from "../Bench.ts";

@@ -8,10 +8,7 @@ const changesTo = (end: number) => ({
   groupOf: () => 0,
 });
 
-/**
- * Settles as `followChanges` does, with the lines. `ports`: all others that it uses; `limit`: ends
- * after so many lines.
- */
+/** Settles as `followChanges` does, with the lines. `limit`: ends after so many. */
 export async function followAll(ports: object, end: number, limit?: number): Promise<string[]> {
   const lines: string[] = [];
   const terminal = { out: (line: string) => lines.push(line), err: () => undefined };

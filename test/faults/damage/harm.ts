@@ -1,7 +1,4 @@
-/**
- * Damages stored bytes as disks, memory and crashes do, drawn from the seed. The result always
- * differs from the input.
- */
+/** Damages stored bytes as disks and crashes do, drawn from the seed. It always changes some. */
 import type { Random } from "../../sim/rig/Random.ts";
 
 /** How often each, of a hundred. */

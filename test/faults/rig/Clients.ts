@@ -1,7 +1,4 @@
-/**
- * Clients of the boards: sockets that write notes, only read, are readonly, and reconnect when they
- * are closed; and callers by HTTP. Records what each wrote, was answered and saw.
- */
+/** Clients of the boards, by sockets and HTTP. Records what each wrote, was answered and saw. */
 import WebSocket from "ws";
 import { pollUntil } from "../../kit/poll.ts";
 import type { Random } from "../../sim/rig/Random.ts";
@@ -31,10 +28,7 @@ export interface Note {
   /** The writer was told that it is stored. */
   taken: boolean;
   readonly forbidden: boolean;
-  /**
-   * True: sent by HTTP. False: sent by a socket, whose message runs again if its agent was lost
-   * before the confirmation came.
-   */
+  /** True: sent by HTTP. False: by a socket, whose message runs again if its agent was lost. */
   readonly byHttp: boolean;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Cuts what a nats-server sends to a client into whole frames, so that a link can delay or repeat
- * one without breaking the stream. It has to see a connection from its first byte.
- */
+/** Cuts what a nats-server sends into whole frames, which a link can delay or repeat. */
 
 /** The line of a message: `MSG <subject> <sid> [reply] <bytes>`; `HMSG … <bytes> <bytes>`. */
 const MESSAGE = /^H?MSG /;

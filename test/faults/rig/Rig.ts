@@ -1,7 +1,4 @@
-/**
- * The installation of one run: nats-servers, two hosts, two gateways, each process on a network
- * link of its own, with a clock that can be shifted. `heal` mends all that faults have broken.
- */
+/** The installation of one run, each process on its own link. `heal` mends what faults broke. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,8 +1,4 @@
-/**
- * The network between the nats-servers of a cluster: a link for each pair and direction, so that
- * one server can be cut off from the others, or two from each other, while clients reach all of
- * them.
- */
+/** The network between the nats-servers of a cluster: a link for each pair and direction. */
 import { Link } from "./Link.ts";
 
 /** The address that a server advertises to others. Nobody listens: no route bypasses the links. */

@@ -181,10 +181,7 @@ export function checkSeen({ boards, clients }: RigHistory): Violations {
   return wrong.slice(0, SHOWN_MAX);
 }
 
-/**
- * I1 for calls, I10: a note whose writer was told that it is stored is stored once; a forbidden
- * note is stored nowhere.
- */
+/** I1 for calls, I10: an acknowledged note is stored once; a forbidden note nowhere. */
 export function checkNotes({ boards, notes, hostTroubles }: RigHistory): Violations {
   const wrong: string[] = [];
   const written = new Map<string, number>();

@@ -57,10 +57,7 @@ const cacheDamage: Fault = async (world, random) => {
   await providers.more(SOME);
 };
 
-/**
- * Reads a copy with the product's own reader: each damaged image is detected, or has the same
- * content (an unused bit).
- */
+/** Reads a copy as the product does: a damaged image is detected, or has the same content. */
 async function refusedCaches(
   { rig, violations }: World,
   images: string,
@@ -150,10 +147,7 @@ const snapshotDamage: Fault = async (world, random) => {
   await providers.more(SOME);
 };
 
-/**
- * The journal of one agent ends in a damaged event: the agent is quarantined, its inputs wait, and
- * all are done once it is repaired.
- */
+/** An agent's journal ends in a damaged event: quarantined, its inputs wait for the repair. */
 const eventDamage: Fault = async (world, random) => {
   const { rig, providers, violations } = world;
   const id = agentId("Ledger", VICTIM);

@@ -27,10 +27,7 @@ function fill(disk: string): () => void {
   return () => rmSync(path, { force: true });
 }
 
-/**
- * A host's disk has only caches, without which it continues. (It does not start, because its
- * folder's lock is a file.)
- */
+/** A host's disk has only caches: it continues without, but does not start, for its lock. */
 const hostDiskFull: Fault = async (world, random) => {
   const { rig, providers } = world;
   const seat = random.pick(rig.hosts);

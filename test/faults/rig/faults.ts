@@ -59,10 +59,7 @@ const FREEZE_TTLS_MIN = 1.5;
 const FREEZE_TTLS_MAX = 10;
 const STEPS = 1_000;
 
-/**
- * The host stops itself in a turn; it is thawed when another has written to the same agent, and not
- * before its time. Appends refused.
- */
+/** The host stops itself in a turn; it is thawed when another has written to the agent. */
 async function freeze(world: World, random: Random): Promise<number> {
   const { rig, providers } = world;
   const seat = random.pick(rig.hosts);

@@ -1,7 +1,4 @@
-/**
- * The last phase of a run: all is mended, what waits is done, clients see the last state, hosts
- * stop in order; then journals, snapshots and disks are read by the product's own readers.
- */
+/** The last phase of a run: all is mended, waits end, and the product's readers read all. */
 import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import type { DatabasesShape } from "../../../core/database/Databases.ts";
 import { rebuildAgent, type RebuildSources } from "../../../core/journal/rebuildAgent.ts";

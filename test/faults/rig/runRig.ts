@@ -1,8 +1,4 @@
-/**
- * One run: an installation, work for it, a schedule of faults from the seed, and at the end
- * everything is repaired, read back and checked. The records of a failed run are kept in a separate
- * folder.
- */
+/** One run: an installation, work, faults from the seed, repairs; then all is read and checked. */
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

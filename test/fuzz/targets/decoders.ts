@@ -1,7 +1,4 @@
-/**
- * The decoders of everything that is stored or sent: whatever the bytes are, they are decoded or
- * refused by a declared error. One target for each place that bytes come from.
- */
+/** The decoders of all that is stored or sent: they decode, or refuse by a declared error. */
 import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import { agentId, InvalidAddress, type Sequence } from "../../../schemas/Address.ts";
 import { agentFileEvent, AgentFileReader, agentFileHead, readAgentFileHead } from "../../../schemas/AgentFile.ts"; // prettier-ignore
@@ -79,10 +76,7 @@ function decoders(
   };
 }
 
-/**
- * A delta's image grows with what it says, up to a bound that a test would not allocate: it is
- * read, and applied where it is small.
- */
+/** A delta's image may be larger than a test allocates: it is read, and applied where small. */
 const readDelta: Decode = (bytes) => {
   const pages = changedPages(bytes);
   return pages.length > 64 ? pages : applyPageDelta(IMAGE, bytes);

@@ -1,7 +1,4 @@
-/**
- * Requests at verifiers, entity sources and the route table: nothing that a caller may send makes
- * one throw, no forgery is let through, and what is signed well is taken.
- */
+/** Requests at verifiers, entity sources and routes: none throws, and no forgery passes. */
 import { RouteTable } from "../../../core/webhook/RouteTable.ts";
 import { InvalidWebhook, type WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 import { body, header, path, sign, slug, unsigned, webhook } from "../../../services/webhooks/index.ts"; // prettier-ignore

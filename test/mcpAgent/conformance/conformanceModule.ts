@@ -1,8 +1,4 @@
-/**
- * The server that the protocol's own conformance tests ask for, as an `McpAgent`: their names,
- * texts and schemas, one tool, resource or prompt for each thing that they look at. And the agent
- * that is tested as a client.
- */
+/** The `McpAgent` that the protocol's conformance tests ask for, and an agent as a client. */
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { CompleteRequestSchema, SubscribeRequestSchema, UnsubscribeRequestSchema, type ElicitRequestFormParams } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
 import { callable, routeAgentRequest, StoredOAuthProvider } from "agents";

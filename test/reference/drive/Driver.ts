@@ -1,7 +1,4 @@
-/**
- * One server that is driven, and what was seen of it: each thing under a name, as text in which
- * ids, times and durations are left out, so that two servers can be compared.
- */
+/** One server that is driven, and what was seen of it, without ids and times: comparable. */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { AgentClient } from "reference-agents/client";
 import { WebSocket } from "ws";

@@ -1,7 +1,4 @@
-/**
- * The bundle of an example for the reference's runtime, with the packages that its checkout has
- * installed, and which of them it lacks.
- */
+/** The bundle of an example for the reference's runtime, and which packages it lacks. */
 import { builtinModules } from "node:module";
 import { build, type BuildFailure } from "esbuild";
 

@@ -1,7 +1,4 @@
-/**
- * The examples of agents that need no other service: access, webhooks, mail, reminders, workflows,
- * and an agent that is a client of MCP servers.
- */
+/** The examples of agents without other services: access, webhooks, mail, workflows, MCP. */
 import { createHmac } from "node:crypto";
 import type { Drive } from "./Drive.ts";
 import type { Driver } from "./Driver.ts";

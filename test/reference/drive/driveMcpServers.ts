@@ -1,7 +1,4 @@
-/**
- * The examples that are MCP servers, by the SDK's client: their tools and resources, the questions
- * that they ask, their sessions, and requests that no client makes.
- */
+/** The examples that are MCP servers, by the SDK's client and by requests of no client. */
 import type { Drive } from "./Drive.ts";
 import type { Driver } from "./Driver.ts";
 

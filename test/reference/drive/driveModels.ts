@@ -1,7 +1,4 @@
-/**
- * The examples that ask a language model, with a model on this machine: what they make of its
- * answers, its tools, a person's approval and its stream.
- */
+/** The examples that ask a language model, with a model on this machine. */
 import type { Drive } from "./Drive.ts";
 import type { Driver } from "./Driver.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The reference's playground: the demos of its core, of several agents and of workflows, and its
- * MCP server. Those of chat, voice, mail and sandboxes are left out.
- */
+/** The reference's playground: its core, several agents, workflows, and its MCP server. */
 import type { Drive } from "./Drive.ts";
 import type { Driver, Socket } from "./Driver.ts";
 import type { LocalServices } from "./LocalServices.ts";

@@ -1,7 +1,4 @@
-/**
- * The table of what was driven, as rows that are kept in `docs/evidence/conformance.md`: an example
- * that is driven again replaces its row only.
- */
+/** The table of what was driven in `docs/evidence/conformance.md`; a new run replaces its row. */
 
 /** One of the two ways in which an example runs here. */
 export interface Compared {

@@ -1,7 +1,4 @@
-/**
- * The stored formats, each with a sample that has every field, as this release writes it, and the
- * reader that later releases must keep. `main.ts` writes the files, `golden.test.ts` reads them.
- */
+/** The stored formats, each with a full sample and the reader that later releases must keep. */
 import { agentFileEnd, agentFileEvent, agentFileHead, AgentFileReader, readAgentFileHead } from "../../../schemas/AgentFile.ts"; // prettier-ignore
 import { agentId } from "../../../schemas/Address.ts";
 import {

@@ -45,10 +45,7 @@ export const isTerminated = (controls: ReadonlyArray<Control>): boolean =>
   controls.findLast(({ action }) => action === "terminate" || action === "restart")?.action ===
   "terminate";
 
-/**
- * I15: an instance that is terminated, paused or restarted does not continue, and every request
- * that it says it accepted is stored.
- */
+/** I15: a terminated, paused or restarted instance stops; its accepted requests are stored. */
 export function checkControlsHold(run: RunHistory): Violations {
   const wrong: string[] = [];
   const all = new Map<string, ReadonlyArray<Control>>();

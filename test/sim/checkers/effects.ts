@@ -1,7 +1,4 @@
-/**
- * Reads from one journal what was done, turn by turn: which keys, in which life of the agent, and
- * the marks that they must have left. Shared by the checkers of inputs.
- */
+/** Reads from one journal what was done, turn by turn, and the marks that must be there. */
 import type { AgentHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
 

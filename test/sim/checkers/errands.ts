@@ -130,10 +130,7 @@ interface Sent {
   cut: boolean;
 }
 
-/**
- * The second step begins when the end of the wait is stored, and not before. That is the last entry
- * of the journal about the wait.
- */
+/** The second step begins when the end of the wait is stored, its last entry in the journal. */
 function outOfOrder({ observed }: RunHistory, { id, events }: AgentHistory): string[] {
   const waited = new Map<number, number>();
   let generation = 1;

@@ -1,7 +1,4 @@
-/**
- * I1 and I13 for mail: accepted mail is processed once, and mail is sent only if a turn asked for
- * it. Each function returns its findings as text.
- */
+/** I1 and I13 for mail: processed once, and sent only if a turn asked. Returns findings. */
 import { MAIL_KEYS } from "../../../core/journal/laneKeys.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Violations } from "../../kit/checkers.ts";

@@ -1,7 +1,4 @@
-/**
- * I9, I10, I13, I14: what others see, who may change something, and in which order. Each function
- * returns its findings as text.
- */
+/** I9, I10, I13, I14: what others see, who may change something, in which order. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";

@@ -6,10 +6,7 @@ import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { effectsOf, orderOf } from "./effects.ts";
 
-/**
- * Between an instant that is due and its run, where nothing is broken: a timer, an activation, a
- * turn; less than a run is calm.
- */
+/** Between a due instant and its run, with nothing broken: a timer, an activation, a turn. */
 const LATE_MS_MAX = 4_000;
 
 const ticksOf = ({ observed }: RunHistory): ReadonlyArray<Run> =>
@@ -20,10 +17,7 @@ const ledgers = ({ agents, observed }: RunHistory): AgentHistory[] =>
     ({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name) && id.name !== DOOMED,
   );
 
-/**
- * I5: never before it is due by its host's clock; every one-shot runs or is cancelled in time; one
- * effect a due instant.
- */
+/** I5: not before its host's clock says so; one-shots run or are cancelled; one effect each. */
 export function checkSchedulesRunWhenDue(run: RunHistory): Violations {
   const wrong: string[] = [];
   for (const { key, wallMs, agent } of ticksOf(run)) {

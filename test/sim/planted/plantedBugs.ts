@@ -1,7 +1,4 @@
-/**
- * Bugs that can be planted in a run, one for each important guarantee. They show whether the
- * checkers work. Each is planted from outside, at a port or in a prototype, and removed again.
- */
+/** Bugs to plant in a run from outside, one for each guarantee: the checkers must find them. */
 import { DoneSet } from "../../../core/journal/DoneSet.ts";
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import { BrokerTimers } from "../../../core/schedule/BrokerTimers.ts";

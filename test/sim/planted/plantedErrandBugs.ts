@@ -1,7 +1,4 @@
-/**
- * Planted bugs of workflows (`plantedBugs.ts`): when they begin and continue, and what happens to a
- * workflow that is stopped or fails.
- */
+/** Planted bugs of workflows (`plantedBugs.ts`): how they begin, continue, stop and fail. */
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";
 import { SignalLane } from "../../../core/workflow/SignalLane.ts";

@@ -1,7 +1,4 @@
-/**
- * Planted bugs of who owns a shard: what hosts once did, put in the place of what they do.
- * `plantedBugs` has the others.
- */
+/** Planted bugs of who owns a shard: what hosts once did. `plantedBugs` has the others. */
 import type { ShardId } from "../../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../../core/lease/Leases.ts";
 import { shardOfKey } from "../../../core/lease/LeaseView.ts";

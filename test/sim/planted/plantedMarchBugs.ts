@@ -1,7 +1,4 @@
-/**
- * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, what continues in
- * place of an interrupted fiber, the results of its steps, and how they are undone.
- */
+/** Planted bugs of fibers (`plantedBugs.ts`): stashes, recoveries, results, and undos. */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
 import { FiberRecovery } from "../../../core/fiber/FiberRecovery.ts";
 import { FiberSteps } from "../../../core/fiber/FiberSteps.ts";

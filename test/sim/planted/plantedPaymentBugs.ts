@@ -1,7 +1,4 @@
-/**
- * Planted bugs of budgets and undos (`plantedBugs.ts`): what is counted twice, what is left over,
- * and what is not undone.
- */
+/** Planted bugs of budgets and undos (`plantedBugs.ts`): counted twice, left over, not undone. */
 import { Budgets } from "../../../core/budget/Budgets.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { OpenParts } from "../../../core/journal/OpenParts.ts";

@@ -1,7 +1,4 @@
-/**
- * Planted bugs of approvals (`plantedBugs.ts`): a second decision, a second question, and a timeout
- * that nobody wrote down.
- */
+/** Planted bugs of approvals (`plantedBugs.ts`): a second decision or question, a lost timeout. */
 import { Approvals, type ApprovalRow } from "../../../core/approval/Approvals.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";

@@ -1,7 +1,4 @@
-/**
- * What was observed of one run from outside: by senders, clients and receivers of webhooks, and by
- * the agents' code as it ran. The checkers compare it with the journals.
- */
+/** What was observed of one run from outside and by agents' code, to compare with journals. */
 
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
@@ -108,15 +105,9 @@ export class Observed {
   readonly sent = new Map<string, SentWebhook>();
   /** When each key was stored in the inbox, by the broker's clock: senders repeat requests. */
   readonly copies = new Map<string, number[]>();
-  /**
-   * Leases that ended before their time, neither released nor expired: the next owner comes sooner
-   * than a lease lives.
-   */
+  /** Leases that ended before their time: the next owner comes sooner than a lease lives. */
   readonly leasesCut: Array<{ readonly key: string; readonly atMs: number }> = [];
-  /**
-   * How often a gateway gave each key to a host without storing it; `ended`: that did not end in
-   * the inbox, as far as was heard.
-   */
+  /** How often a gateway gave each key to a host unstored; `ended`: it reached no inbox. */
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   /** Turns that were stopped because they held their thread, with their process. */

@@ -1,7 +1,4 @@
-/**
- * One run as the checkers see it: what was observed from the outside, and everything that the
- * broker and the disks hold when it is over, read back by the product's own readers.
- */
+/** One run as the checkers see it: what was observed, and what broker and disks hold after it. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";

@@ -13,10 +13,7 @@ import type { VirtualTime } from "../../../services/memory/VirtualTime.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { Random } from "./Random.ts";
 
-/**
- * What never comes: the rest of a dead process waits for it. One of its own each time: what waits
- * for one that lives on is never let go.
- */
+/** What never comes, for the rest of a dead process. One each time: a shared one would leak. */
 export const never = (): Promise<never> => new Promise(() => undefined);
 
 /** Answers from the same machine come at once; the rest after at most so long. */

@@ -1,7 +1,4 @@
-/**
- * Everything that happened in a run, in order, one line each with its virtual time. Its hash is
- * what two runs of one seed must share. Kept as lines only when somebody wants to read them.
- */
+/** Everything that happened in a run, in order. Runs of one seed must share its hash. */
 import { createHash } from "node:crypto";
 
 export class Trace {

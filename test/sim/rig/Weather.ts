@@ -1,8 +1,4 @@
-/**
- * Faults of the network and the broker for single messages in one run, drawn from its seed: how
- * often each should strike, and how often it did. While it is calm, nothing is lost, late or
- * repeated.
- */
+/** Faults of network and broker for single messages in one run, drawn from its seed. */
 import { Random } from "./Random.ts";
 import type { Trace } from "./Trace.ts";
 import type { PlantedBug } from "../planted/plantedBugs.ts";

@@ -1,7 +1,4 @@
-/**
- * Puts another method in a method's place for a time: how planted bugs and full disks get into the
- * product from outside, without code in it for them.
- */
+/** Replaces a method for a time: planted bugs and full disks get into the product so. */
 
 /** Puts `make(plain)` there, as an own property; the returned function takes it away. */
 export function patch<T extends object, K extends keyof T>(

@@ -1,8 +1,4 @@
-/**
- * Memory that runs short, in some of the runs: now and then a host has none left, and its agents
- * leave as soon as they rest; and SQLite's heap has room for one connection, so that each query may
- * find its own closed.
- */
+/** Memory that runs short in some runs: agents leave at rest, and connections are few. */
 import type { Installation } from "../Installation.ts";
 import { Random } from "./Random.ts";
 import type { SimProcess } from "./SimProcess.ts";
