@@ -79,10 +79,7 @@ export const InboxHead = Schema.Struct({
       secureRouted: Schema.optionalKey(Schema.Boolean),
     }),
   ),
-  /**
-   * For a `webhook`: the request that brought it (`schemas/DeliveryRecord`). Absent in inputs of
-   * older releases.
-   */
+  /** For a `webhook`: its request (`schemas/DeliveryRecord`). Absent in older releases' inputs. */
   delivery: Schema.optionalKey(Schema.String),
   /**
    * For a `webhook`: paths of fields of its body that are kept nowhere but here, until it is done

@@ -42,10 +42,7 @@ export interface PageView {
   readonly at: number;
 }
 
-/**
- * A delta that is completely checked (`decodePageDelta`). A class, since an object of spreads and
- * closures costs 2 µs.
- */
+/** A delta that is wholly checked (`decodePageDelta`). A class: spreads and closures cost 2 µs. */
 class PageDelta {
   /** Offset of its first page. */
   private readonly bodyAt: number;

@@ -14,10 +14,7 @@ export interface HistoryLine {
   /** ISO 8601, when the host wrote the event. */
   readonly time: string;
   readonly cause: Omit<TurnRecord["cause"], "kind"> & { readonly kind: string };
-  /**
-   * The state after the turn, where the turn changed it; null also when it was unset. True where
-   * it is omitted.
-   */
+  /** The state after a turn that changed it; null also if it was unset. True where omitted. */
   readonly state?: unknown;
   readonly sql?: ReadonlyArray<string>;
   readonly schedules?: JournalHead["schedules"];

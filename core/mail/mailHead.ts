@@ -62,10 +62,7 @@ export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\0\r\n]/g;
 
-/**
- * Maps each byte to one character. `TextDecoder` decodes "latin1" as Windows-1252, whose characters
- * `Headers` refuses.
- */
+/** A character for each byte. `TextDecoder`'s "latin1" is Windows-1252, which `Headers` refuses. */
 function latin1(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);

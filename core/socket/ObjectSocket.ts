@@ -146,10 +146,7 @@ export class ObjectSocket {
     return "";
   }
 
-  /**
-   * Accepts the server's end without hibernation, or the socket of a stub's response: its events go
-   * to listeners.
-   */
+  /** Accepts the server's end without hibernation, or a stub's socket: events go to listeners. */
   accept(): void {
     const remote = this.#take();
     if (remote === undefined) return this.#accept("live", []);

@@ -81,10 +81,7 @@ export class FolderStore implements ArchiveStore {
     await syncFolder(this.root);
   }
 
-  /**
-   * Creates `folder` below the root. Node's own recursive `mkdir` reports a read-only file system
-   * as a missing folder.
-   */
+  /** Creates `folder` below the root. Node's `mkdir` calls a read-only disk a missing folder. */
   private async makeFolder(folder: string): Promise<void> {
     let at = this.root;
     for (const name of relative(this.root, folder).split(sep)) {

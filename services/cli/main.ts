@@ -21,10 +21,7 @@ const link =
 
 const { commandLine } = await import("./commandLine.ts");
 
-/**
- * Time for output that is still being written when a command has ended: its last lines, a server's
- * last messages.
- */
+/** Time for output that is still being written when a command has ended: its last lines. */
 const LAST_WORDS_MS = 500;
 
 const { joins, run } = commandLine({

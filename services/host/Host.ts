@@ -341,10 +341,7 @@ export class Host {
     }
   }
 
-  /**
-   * Resolves when the shard's lease is released. A call during a hand-over of the shard joins it.
-   * Never rejects.
-   */
+  /** Resolves when the shard's lease is released. Calls in a hand-over join it. Never rejects. */
   private handOver(shard: ShardId): Promise<void> {
     const owned = this.owned.get(shard);
     if (owned === undefined) return Promise.resolve();

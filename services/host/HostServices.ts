@@ -109,10 +109,7 @@ export interface HostServices {
   readonly isolation?: Isolation | undefined;
   /** Absent: questions over all agents are refused. */
   readonly queries?: QueriesShape | undefined;
-  /**
-   * Registers a function to call when an agent's turn has held the thread of this process. Absent:
-   * nothing watches.
-   */
+  /** Registers a function to call when a turn has held this thread. Absent: nothing watches. */
   readonly onStall?: ((tell: (id: AgentId, ms: number) => void) => void) | undefined;
   /** What the agents here cost. */
   readonly usage: Usage;

@@ -317,10 +317,7 @@ export class Shard {
     return wholeCall(this.services.blobs, call, body);
   }
 
-  /**
-   * Rule 1. No answer at all would be as safe, but the caller would wait, because no other host
-   * receives the call.
-   */
+  /** Rule 1. No answer would be as safe, but the caller would wait: no other host has the call. */
   private notHere({ begun = false, ended = false } = {}): CallAnswer {
     const { time, leases } = this.services;
     const isLate = begun || time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
@@ -363,10 +360,7 @@ const misdirected = ({ kind }: Call): CallAnswer => ({
   },
 });
 
-/**
- * Calls of stubs, `getAgentByName` and commands. They are made by code of the installation, which
- * may see the error.
- */
+/** Calls of stubs, `getAgentByName` and commands: the installation's code may see the error. */
 const isOfCode = ({ kind }: Call): boolean =>
   kind === "rpc" ||
   kind === "durable" ||

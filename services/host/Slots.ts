@@ -105,10 +105,7 @@ export class Slots {
     returnIsolated(this.all, id, this.context);
   }
 
-  /**
-   * For `agents connections`. An agent that has no slot has no connections, and is where its next
-   * input would run.
-   */
+  /** For `agents connections`. Without a slot there are none, and its next input would run here. */
   connections(id: AgentId, page: Parameters<typeof listConnections>[1]): ConnectionsReply {
     const slot = this.find(id) ?? this.newSlot(id);
     const sockets = slot.agent?.sockets.open() ?? slot.sockets.values();

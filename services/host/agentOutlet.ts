@@ -34,10 +34,7 @@ export function sendToGateway(
   }
 }
 
-/**
- * Publishes a committed state, as JSON text; undefined for none. A state above the broker's limit
- * is not published.
- */
+/** Publishes a committed state as JSON, undefined for none, unless it is above the limit. */
 export function publishState(
   { bus, config }: HostServices,
   id: AgentId,

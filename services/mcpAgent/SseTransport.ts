@@ -40,10 +40,7 @@ export class SseTransport implements Transport {
     });
   }
 
-  /**
-   * A message of the client: 202, 400 for an invalid one, 413 for one past its bounds, 404 when the
-   * stream has ended.
-   */
+  /** A client's message: 202, 400 if invalid, 413 if too large, 404 when the stream has ended. */
   async receive(request: Request): Promise<Response> {
     if (this.#stream === undefined) return noSession();
     const bytes = await bytesOf(request);

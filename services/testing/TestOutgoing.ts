@@ -20,10 +20,7 @@ export interface Sent {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /**
-   * For an email: the message that the relay receives. `url` then begins with `mailto:`, and `json`
-   * is the same mail.
-   */
+  /** For an email: the message that the relay receives. `url` is `mailto:…`, `json` the mail. */
   readonly mail?: OutgoingMail;
   /** The body parsed as JSON; undefined if it is not JSON. */
   readonly json: unknown;

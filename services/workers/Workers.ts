@@ -28,10 +28,7 @@ const STOP_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGTERM", 
 export const stopSignalOf = ({ signal }: WorkerEnd): NodeJS.Signals | undefined =>
   signal !== null && STOP_SIGNALS.has(signal) ? signal : undefined;
 
-/**
- * A worker could not be started, or failed too often. `message` is for people; `end` is how its
- * last process ended.
- */
+/** A worker did not start, or failed too often. `end`: how its last process ended. */
 export class WorkerFailed extends Data.TaggedError("WorkerFailed")<{
   readonly worker: number;
   readonly end: WorkerEnd;

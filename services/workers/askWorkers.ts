@@ -11,10 +11,7 @@ import { describeEnd } from "./WorkerProcess.ts";
 import type { WorkerState } from "./Workers.ts";
 import { sleep } from "../../core/time/sleep.ts";
 
-/**
- * Below the 5 s that a scrape or probe waits here. A worker whose event loop stands still that long
- * is not healthy.
- */
+/** Below the 5 s of a scrape or probe. A worker whose loop stands still so long is unhealthy. */
 const ANSWER_MS_MAX = 3_000;
 
 /** The time from a worker's end until its parent is notified, on a busy machine. */
@@ -65,10 +62,7 @@ export async function askHealth(
   return reasons.length === 0 ? { ready: true } : { ready: false, reason: reasons.join("; ") };
 }
 
-/**
- * Prometheus text: `own`, and the metrics of the workers that serve. A worker that does not answer
- * is left out.
- */
+/** Prometheus text: `own`, and the metrics of workers that serve. Silent ones are left out. */
 export async function askMetrics(states: States, own: string): Promise<string> {
   const sources = await Promise.all(
     states.map(async (state, worker): Promise<LabelledMetrics[]> => {

@@ -32,10 +32,7 @@ export async function findAgent(
   throw notFound(`There is no agent ${className} "${name}": ${hint}`);
 }
 
-/**
- * The class that was most likely meant by the name of a class without agents, or undefined if none
- * is similar.
- */
+/** The class that the name of a class without agents most likely meant, or undefined. */
 async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();
   for await (const { id } of journal.list()) classes.add(id.class);
@@ -69,10 +66,7 @@ export async function guessClass(
   return undefined;
 }
 
-/**
- * Returns the class as stored, or the class name that the text stands for if it has no agents yet.
- * Throws `CliError`.
- */
+/** The class as stored, or the name that the text stands for without agents. Throws `CliError`. */
 export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
   const meant = (await findClass(journal, className)) ?? pascalCase(className);
   if (isClassName(meant)) return meant;

@@ -66,10 +66,7 @@ Examples:
     );
 }
 
-/**
- * Prints the result as JSON. Throws `CliError` if no host answers in time, and with the error that
- * the method throws.
- */
+/** Prints the result as JSON. Throws `CliError` without an answer, and the method's error. */
 async function call(ports: ReadPorts, terminal: Terminal, options: CallOptions): Promise<void> {
   const { method, args, key } = options;
   const id = address(await resolveClass(ports.journal, options.className), options.name);

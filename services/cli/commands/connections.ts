@@ -75,10 +75,7 @@ Examples:
     );
 }
 
-/**
- * Throws `CliError` for an invalid name, for an agent that does not exist, and if the agent's host
- * does not answer.
- */
+/** Throws `CliError` for an invalid name, an unknown agent, and a host that does not answer. */
 export async function connections(
   ports: Pick<ReadPorts, "journal" | "calls" | "leases" | "shards">,
   terminal: Terminal,

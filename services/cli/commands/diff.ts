@@ -48,10 +48,7 @@ interface Moment {
   readonly time?: string;
 }
 
-/**
- * The most rows of one table that are compared, about 100 MB. Of a larger table, only the number of
- * rows is compared.
- */
+/** The most rows of one table to compare, about 100 MB. Past it only their number is. */
 const ROWS_MAX = 100_000;
 
 /**

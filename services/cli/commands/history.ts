@@ -134,10 +134,7 @@ function filterOf({ since: sinceMs, until: untilMs, follow, ...given }: Given): 
   return { kind, route, delivery, failed, text: grep, sinceMs, untilMs };
 }
 
-/**
- * Prints turns, oldest first. With `follow`, resolves at a signal. Throws `CliError` if the agent
- * does not exist.
- */
+/** Prints turns, oldest first. `follow`: until a signal. Throws `CliError` for an unknown agent. */
 export async function history(
   ports: ReadPorts,
   terminal: Terminal,

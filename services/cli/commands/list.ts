@@ -132,10 +132,7 @@ async function* inGroups<A>(
   if (group.length > 0) yield group;
 }
 
-/**
- * The time of the event. For a damaged event, which `agents history` reports, the time when the
- * broker stored it.
- */
+/** The time of the event; of a damaged one, the time when the broker stored it. */
 const timeOf = ({ data, storedMs }: StoredEvent): number =>
   ifReadable(() => decodeEvent(data))?.head.time ?? storedMs;
 

@@ -123,10 +123,7 @@ Examples:
     );
 }
 
-/**
- * Throws `CliError` for SQL that is wrong, writes, or takes too long, and for options that exclude
- * each other.
- */
+/** Throws `CliError` for SQL that is wrong, writes or is slow, and for conflicting options. */
 export async function query(
   open: OpenPorts,
   joins: Pick<Joins, "openDatabases" | "time">,

@@ -224,10 +224,7 @@ const WRITE_BYTES_MIN = 1024;
 /** A terabyte. */
 const WRITE_BYTES_MAX = 2 ** 40;
 
-/**
- * Limits on what agents may write, whatever their classes allow. Each option has the name of the
- * class's option.
- */
+/** Limits on what agents may write, whatever their classes allow, named as the class's. */
 export const writeLimits = (): ReadonlyArray<Option> => [
   bytesOption(
     "--state-bytes-max <bytes>",

@@ -35,10 +35,7 @@ interface DevConsole {
   readonly stop: () => Promise<void>;
 }
 
-/**
- * Resolves to undefined if the console can't be served. The log has the reason, and the server runs
- * without it.
- */
+/** Undefined if the console can't be served: the log says why, and the server runs on. */
 export async function serveDevConsole(
   joins: Joins,
   terminal: Terminal,

@@ -19,10 +19,7 @@ const WAITING_MAX = 64;
 const RUN_MINUTES_MAX = 10;
 const RUN_MS_MAX = RUN_MINUTES_MAX * 60_000;
 
-/**
- * Runs a command, such as `sql` or `dead redrive`. Resolves to its lines of JSON; rejects with
- * `ConsoleRefusal`.
- */
+/** Runs a command, such as `sql`. Resolves to its lines of JSON, or fails: `ConsoleRefusal`. */
 export type OwnProcess = (
   command: string,
   args: ReadonlyArray<string>,

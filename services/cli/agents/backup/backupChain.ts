@@ -71,10 +71,7 @@ export async function readChain(path: string): Promise<BackupChain> {
   return { links, shares };
 }
 
-/**
- * Reads all events of a share. Throws `CorruptFrame` if a file is not as it was written, and the
- * file's error.
- */
+/** Reads all events of a share. Throws `CorruptFrame` for a changed file, and its error. */
 export async function checkShare(chain: BackupChain, share: number): Promise<CheckedShare> {
   const ends = new Map<string, { readonly link: number; readonly seq: number }>();
   const agents = new Set<string>();

@@ -21,10 +21,7 @@ interface EventRange {
 /** One agent's events of a range. */
 export interface Edge {
   readonly id: AgentId;
-  /**
-   * The predecessor that the first event names, or the predecessor before a gap if there is one. 0
-   * if none is named.
-   */
+  /** The predecessor that the first event names, or the one before a gap. 0 if none is named. */
   readonly after: number;
   readonly last: number;
 }

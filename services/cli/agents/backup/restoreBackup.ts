@@ -40,10 +40,7 @@ import { CliError, failed } from "../../terminal/CliError.ts";
 import { Progress } from "../../terminal/Progress.ts";
 import type { Terminal } from "../../terminal/Terminal.ts";
 
-/**
- * Lines that are read ahead. Different agents' events are written concurrently, and this many hide
- * the round trip.
- */
+/** Lines that are read ahead: so many events, written concurrently, hide the round trip. */
 const BATCH_LINES = 256;
 /** One task reads while the others write. */
 const SHARES_AT_ONCE = 4;
