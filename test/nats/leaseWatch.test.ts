@@ -100,11 +100,17 @@ function watchOf() {
   };
 }
 
+/** A watch whose first list has had the leases of two shards. */
+async function watchOfTwo() {
+  const watch = watchOf();
+  await watch.round(2);
+  watch.send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
+  watch.send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  return watch;
+}
+
 test("a lease that is renewed while a round's list is sent is not lost", async () => {
-  const { round, send, told } = watchOf();
-  await round(2);
-  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
-  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  const { round, send, told } = await watchOfTwo();
   await round(2);
   // Each is renewed: the first one's old message is not sent any more, the second one's was.
   send({ key: "shard.1", seq: 2, atMs: 0, behind: 2 });
@@ -114,10 +120,7 @@ test("a lease that is renewed while a round's list is sent is not lost", async (
 });
 
 test("a lease that ended between two rounds is gone when the list is complete", async () => {
-  const { round, send, told } = watchOf();
-  await round(2);
-  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
-  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  const { round, send, told } = await watchOfTwo();
   await round(1);
   send({ key: "shard.1", seq: 3, atMs: 100, behind: 0 });
   expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
@@ -126,10 +129,7 @@ test("a lease that ended between two rounds is gone when the list is complete", 
 });
 
 test("a lease that ended is gone even if others were renewed while the list was sent", async () => {
-  const { round, send, told } = watchOf();
-  await round(2);
-  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
-  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  const { round, send, told } = await watchOfTwo();
   await round(1);
   send({ key: "shard.1", seq: 2, atMs: 0, behind: 1 });
   send({ key: "shard.1", seq: 3, atMs: 100, behind: 0 });
@@ -148,10 +148,7 @@ test("a lease kept by a lagging replica is as old as its message, in whichever r
 });
 
 test("a key that no release writes is ignored, and the list is complete without it", async () => {
-  const { round, send, told } = watchOf();
-  await round(2);
-  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
-  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  const { round, send, told } = await watchOfTwo();
   await round(2);
   send({ key: "shard.a%b", seq: 3, atMs: 100, behind: 1 });
   send({ key: "shard.1", seq: 4, atMs: 100, behind: 0 });
@@ -184,10 +181,7 @@ test("a list of which a lease expired before it was sent is complete at the next
 });
 
 test("a key is gone at the next heartbeat if what was behind the list has expired", async () => {
-  const { round, send, beat, told } = watchOf();
-  await round(2);
-  send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
-  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  const { round, send, beat, told } = await watchOfTwo();
   await round(1);
   send({ key: "shard.1", seq: 2, atMs: 0, behind: 1 });
   expect(told()).toEqual(["shard.0 a", "shard.1 a"]);
