@@ -1,9 +1,4 @@
-/**
- * An agent and its routing written by hand, as `interface.md` shows them: the signature checked by
- * the author, the events table, duplicates, the fast answer, retention, what clients may list, and
- * each text that a caller reads. The declared routes of `agents/webhooks` do all this by
- * themselves; a module that does not use them works too.
- */
+/** An agent and its routing written by hand, as `interface.md` shows them. */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,

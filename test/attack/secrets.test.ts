@@ -1,9 +1,4 @@
-/**
- * Credentials that come with requests are kept nowhere: every way in is used with secrets in all
- * headers and parameters that are known for them, and then all bytes of all streams, of the
- * broker's and the host's files, of `agents history`, `agents dead show` and a backup, and of both
- * logs are looked through. Both HTTP servers.
- */
+/** Credentials of requests are kept nowhere: all streams, files and logs are searched. */
 import { createHmac } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,8 +1,4 @@
-/**
- * Leases that the broker wipes under a gateway and two hosts: real processes, a real nats-server,
- * and a client that overwrites leases with what the server stores when it is late with an expiry
- * marker. Each shard has an owner again, under a later epoch, and webhooks are done once.
- */
+/** Leases that the broker wipes: each shard has an owner again, and webhooks are done once. */
 import { headers } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,8 +1,4 @@
-/**
- * An installation for tests of reading commands: a broker in memory with a few agents' journals,
- * and a terminal that records its output. The database is a test double that answers with its
- * deltas.
- */
+/** An installation for tests of reading commands: journals in memory, a recording terminal. */
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";

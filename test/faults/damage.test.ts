@@ -1,8 +1,4 @@
-/**
- * Readers detect damaged stored data (I12): a short version of `npm run faults -- --damage`, over
- * bytes that the product's own writers made in this process. What the long one found is kept below
- * it.
- */
+/** Readers detect damaged stored data (I12): a short `npm run faults -- --damage`. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AgentImage } from "../../core/journal/AgentImage.ts";

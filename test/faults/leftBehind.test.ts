@@ -1,8 +1,4 @@
-/**
- * Work on a real nats-server while its hosts are killed and replaced: fibers, and Durable Objects
- * with their alarms, webhooks and hibernated sockets. Nobody calls them meanwhile, except the
- * reference's own agent. Each continues where it was, and what was written together is there once.
- */
+/** Fibers and objects go on by themselves while their hosts are killed and replaced. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

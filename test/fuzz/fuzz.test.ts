@@ -1,8 +1,4 @@
-/**
- * Every parser of outside bytes, briefly: its seeds, the inputs that once broke a promise (kept/),
- * and some hundred changed ones, the same each time. `npm run fuzz -- --all` takes a minute for
- * each, by coverage.
- */
+/** Every parser of outside bytes, briefly: its seeds, kept inputs, and some changed ones. */
 import { describe, expect, test } from "vitest";
 import { Random } from "../sim/rig/Random.ts";
 import { fuzzTarget } from "./fuzzTarget.ts";

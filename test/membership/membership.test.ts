@@ -1,8 +1,4 @@
-/**
- * `npm run membership` in the suite's size: a rolling restart of both hosts and both gateways, and
- * a host that is stopped within slow turns. Counts and generous deadlines only; what it takes is
- * measured by the program.
- */
+/** `npm run membership` in the suite's size, with counts and generous deadlines only. */
 import { describe, expect, test } from "vitest";
 import { measureDrain } from "./drain.ts";
 import type { PartResult } from "./Part.ts";

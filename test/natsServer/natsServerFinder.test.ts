@@ -1,8 +1,4 @@
-/**
- * Where a nats-server is looked for, in which order, and what is refused on the way. Machines are
- * made up: folders with fake binaries (shell scripts that print a version), a release on a local
- * HTTP server. The distribution's package is fetched for real once, from this machine's own mirror.
- */
+/** Where a nats-server is looked for, in which order, and what is refused on the way. */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createServer, type Server } from "node:http";

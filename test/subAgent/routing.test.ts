@@ -1,5 +1,5 @@
 /** Sub-agents from outside: URLs that name them, by HTTP and WebSockets, past the parent's hook. */
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   getAgentByName,
   routeAgentRequest,
@@ -21,6 +21,11 @@ const agents = { Supervisor, Runner, Tool, Failing, Sub, Keeper };
 const systems = useSystems();
 let system: System;
 let names = 0;
+/** The supervisor of the running test. */
+let name: string;
+beforeEach(() => {
+  name = `s-${++names}`;
+});
 
 beforeAll(async () => {
   system = await systems.start({
@@ -39,68 +44,62 @@ beforeAll(async () => {
   });
 });
 
-const fresh = (): string => `s-${++names}`;
-const of = (name: string): string => `/agents/supervisor/${name}`;
+const ownPath = (): string => `/agents/supervisor/${name}`;
 const call = async (path: string, init?: RequestInit) => {
   const { status, text } = await read(await fetch(system.url + path, init));
   return [status, text.startsWith("{") ? (JSON.parse(text) as object) : text];
 };
-const parentOf = (name: string) =>
+const supervisor = () =>
   (system.gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName(name);
 
 describe("an HTTP request", () => {
   test("reaches the sub-agent in its path, which sees the rest of the path, and is listed", async () => {
-    const name = fresh();
     const seen = { runner: "r 1", method: "GET", path: "/a/b?c=d", user: null, body: "" };
-    expect(await call(`${of(name)}/sub/runner/r%201/a/b?c=d`)).toEqual([200, seen]);
-    const posted = await call(`${of(name)}/sub/runner/r%2F2`, { method: "POST", body: "hello" });
+    expect(await call(`${ownPath()}/sub/runner/r%201/a/b?c=d`)).toEqual([200, seen]);
+    const posted = await call(`${ownPath()}/sub/runner/r%2F2`, { method: "POST", body: "hello" });
     expect(posted).toEqual([
       200,
       { runner: "r/2", method: "POST", path: "/", user: null, body: "hello" },
     ]);
-    expect(await parentOf(name).list()).toEqual(["Runner r 1", "Runner r/2"]);
-    expect(await parentOf(name).setAnswer("pass")).toEqual([
-      { className: "Runner", name: "r 1", path: `${of(name)}/sub/runner/r%201/a/b` },
-      { className: "Runner", name: "r/2", path: `${of(name)}/sub/runner/r%2F2` },
+    expect(await supervisor().list()).toEqual(["Runner r 1", "Runner r/2"]);
+    expect(await supervisor().setAnswer("pass")).toEqual([
+      { className: "Runner", name: "r 1", path: `${ownPath()}/sub/runner/r%201/a/b` },
+      { className: "Runner", name: "r/2", path: `${ownPath()}/sub/runner/r%2F2` },
     ]);
   });
 
   test("for an impossible sub-agent name is answered 400, an upgrade closed with 4400", async () => {
-    const name = fresh();
     for (const [sub, why] of [
       ["%00", /null character/],
       ["n".repeat(1_100), /the limit is 1024 bytes/],
     ] as const) {
-      const path = `${of(name)}/sub/runner/${sub}`;
+      const path = `${ownPath()}/sub/runner/${sub}`;
       expect(await call(path)).toEqual([400, expect.stringMatching(why)]);
       const socket = await TestSocket.open(system.url + path);
       await socket.until("it is closed", () => socket.closed !== undefined);
       expect(socket.closed).toMatchObject({ code: 4400 });
     }
-    expect(await parentOf(name).list()).toEqual([]);
+    expect(await supervisor().list()).toEqual([]);
   });
 
   test("follows a path of any depth", async () => {
-    const name = fresh();
-    expect(await call(`${of(name)}/sub/runner/r/sub/tool/t/x`)).toEqual([
+    expect(await call(`${ownPath()}/sub/runner/r/sub/tool/t/x`)).toEqual([
       200,
       { tool: "t", path: "/x" },
     ]);
-    expect(await parentOf(name).list()).toEqual(["Runner r"]);
+    expect(await supervisor().list()).toEqual(["Runner r"]);
   });
 
   test("for more than 64 sub-agents is answered 400, an upgrade closed with 4400, and creates none", async () => {
-    const name = fresh();
-    const deep = `${of(name)}${"/sub/runner/r".repeat(65)}`;
+    const deep = `${ownPath()}${"/sub/runner/r".repeat(65)}`;
     expect(await call(deep)).toEqual([400, "A path names at most 64 sub-agents"]);
     const socket = await TestSocket.open(system.url + deep);
     await socket.until("it is closed", () => socket.closed !== undefined);
     expect(socket.closed).toMatchObject({ code: 4400 });
-    expect(await parentOf(name).list()).toEqual([]);
+    expect(await supervisor().list()).toEqual([]);
   });
 
   test("goes to the agent itself if the path names none: unknown class, missing name, undecodable name, a binding", async () => {
-    const name = fresh();
     for (const tail of [
       "sub/nobody/r",
       "sub/runner",
@@ -110,30 +109,28 @@ describe("an HTTP request", () => {
       "sub/my-runner/r",
     ])
       // prettier-ignore
-      expect(await call(`${of(name)}/${tail}`), tail).toEqual([
+      expect(await call(`${ownPath()}/${tail}`), tail).toEqual([
         200,
-        { supervisor: name, path: `${of(name)}/${tail}` },
+        { supervisor: name, path: `${ownPath()}/${tail}` },
       ]);
-    expect(await parentOf(name).list()).toEqual([]);
+    expect(await supervisor().list()).toEqual([]);
   });
 
   test("is streamed piece by piece, up to a megabyte", async () => {
-    const name = fresh();
-    expect(await call(`${of(name)}/sub/runner/r/stream`)).toEqual([200, "piece 1;piece 2;piece 3;"]); // prettier-ignore
+    expect(await call(`${ownPath()}/sub/runner/r/stream`)).toEqual([200, "piece 1;piece 2;piece 3;"]); // prettier-ignore
     const body = "x".repeat(1_500_000);
-    const [status, seen] = await call(`${of(name)}/sub/runner/r`, { method: "POST", body });
+    const [status, seen] = await call(`${ownPath()}/sub/runner/r`, { method: "POST", body });
     expect([status, (seen as { body: string }).body === body]).toEqual([200, true]);
   });
 
   test("is answered by the parent's hook, changed by it, or fails with it", async () => {
-    const name = fresh();
-    const path = `${of(name)}/sub/runner/r/a?b=c`;
-    await parentOf(name).setAnswer("refuse");
+    const path = `${ownPath()}/sub/runner/r/a?b=c`;
+    await supervisor().setAnswer("refuse");
     expect(await call(path)).toEqual([404, "not for you"]);
-    await parentOf(name).setAnswer("throw");
+    await supervisor().setAnswer("throw");
     expect(await call(path)).toEqual([500, "Internal Server Error"]);
-    expect(await parentOf(name).list()).toEqual([]);
-    await parentOf(name).setAnswer("change");
+    expect(await supervisor().list()).toEqual([]);
+    await supervisor().setAnswer("change");
     // The path is the one that was asked for, whatever the hook's request has.
     expect(await call(path)).toEqual([
       200,
@@ -142,13 +139,11 @@ describe("an HTTP request", () => {
   });
 
   test("to one that destroys itself is answered, and removes it from the parent's list", async () => {
-    const name = fresh();
-    expect(await call(`${of(name)}/sub/runner/r/destroy`)).toEqual([200, "destroyed"]);
-    expect(await parentOf(name).list()).toEqual([]);
+    expect(await call(`${ownPath()}/sub/runner/r/destroy`)).toEqual([200, "destroyed"]);
+    expect(await supervisor().list()).toEqual([]);
   });
 
   test("on a worker's own path is routed by routeSubAgentRequest", async () => {
-    const name = fresh();
     const [status, seen] = await call(`/users/${name}/sub/runner/r/a?b=c`);
     expect([status, seen]).toMatchObject([200, { runner: "r", path: "/a?b=c" }]);
     expect(await call(`/users/${name}/nothing`)).toEqual([
@@ -158,10 +153,10 @@ describe("an HTTP request", () => {
   });
 
   test("passes the worker's props to the root agent only", async () => {
-    const path = `/agents/keeper/${fresh()}/sub/keeper/below`;
+    const path = `/agents/keeper/${name}/sub/keeper/below`;
     expect(await call(path)).toEqual([200, { name: "below", props: null }]);
     expect(await call(path.split("/sub")[0]!)).toMatchObject([200, { props: { given: "by the worker" } }]); // prettier-ignore
-    const other = `/agents/keeper/${fresh()}`;
+    const other = `/agents/keeper/${name}-other`;
     const socket = await TestSocket.open(`${system.url}${other}/sub/keeper/below`);
     await socket.first(1);
     expect(await call(`${other}/sub/keeper/below`)).toEqual([200, { name: "below", props: null }]);
@@ -170,17 +165,16 @@ describe("an HTTP request", () => {
   });
 
   test("to one whose start fails is a plain 500", async () => {
-    expect(await call(`${of(fresh())}/sub/failing/f`)).toEqual([500, "Internal Server Error"]);
+    expect(await call(`${ownPath()}/sub/failing/f`)).toEqual([500, "Internal Server Error"]);
   });
 });
 
 describe("a WebSocket", () => {
   test("reaches the sub-agent: identity, state, calls, broadcasts", async () => {
-    const name = fresh();
-    const url = `${system.url}${of(name)}/sub/runner/r%201`;
+    const url = `${system.url}${ownPath()}/sub/runner/r%201`;
     const one = await TestSocket.open(`${url}/chat?_pk=a`);
     const two = await TestSocket.open(`${url}?_pk=b`);
-    const other = await TestSocket.open(`${system.url}${of(name)}/sub/runner/other`);
+    const other = await TestSocket.open(`${system.url}${ownPath()}/sub/runner/other`);
     await one.first(4);
     expect(one.json).toEqual([
       { type: "cf_agent_identity", name: "r 1", agent: "runner", stateFollows: true },
@@ -199,14 +193,13 @@ describe("a WebSocket", () => {
   });
 
   test("is closed with the status that the hook returned, so that clients stop", async () => {
-    const name = fresh();
-    const url = `${system.url}${of(name)}/sub/runner/r`;
+    const url = `${system.url}${ownPath()}/sub/runner/r`;
     for (const [answer, code, status] of [
       ["refuse", 4404, 404],
       ["fail", 1011, 503],
       ["throw", 1011, 500],
     ] as const) {
-      await parentOf(name).setAnswer(answer);
+      await supervisor().setAnswer(answer);
       const socket = await TestSocket.open(url);
       await socket.until("it is closed", () => socket.closed !== undefined);
       expect(socket.closed).toEqual({
@@ -214,8 +207,8 @@ describe("a WebSocket", () => {
         reason: `Sub-agent connection rejected (${status})`,
       });
     }
-    expect(await parentOf(name).list()).toEqual([]);
-    await parentOf(name).setAnswer("change");
+    expect(await supervisor().list()).toEqual([]);
+    await supervisor().setAnswer("change");
     const socket = await TestSocket.open(`${url}/deep?b=c`);
     await socket.first(4);
     expect(socket.json[3]).toEqual({ at: "/deep?b=c&user=7", user: "7" });
@@ -223,16 +216,14 @@ describe("a WebSocket", () => {
   });
 
   test("is closed with 1001 when its sub-agent is deleted", async () => {
-    const name = fresh();
-    const socket = await TestSocket.open(`${system.url}${of(name)}/sub/runner/r`);
-    const deeper = await TestSocket.open(`${system.url}${of(name)}/sub/runner/r/sub/tool/t`);
-    await parentOf(name).remove("r");
+    const socket = await TestSocket.open(`${system.url}${ownPath()}/sub/runner/r`);
+    const deeper = await TestSocket.open(`${system.url}${ownPath()}/sub/runner/r/sub/tool/t`);
+    await supervisor().remove("r");
     for (const { closed } of [await closedOf(socket), await closedOf(deeper)])
       expect(closed).toEqual({ code: 1001, reason: "Sub-agent deleted" });
   });
 
   test("of the client library works with its path", async () => {
-    const name = fresh();
     const client = new AgentClient<Runner, { count: number }>({
       agent: "Supervisor",
       name,

@@ -1,5 +1,5 @@
 /** Sub-agents from code: made, listed, asked, aborted and deleted, over a real broker. */
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { getAgentByName, getSubAgentByName, type AgentNamespace, type AgentStub } from "agents";
 import { pollUntil } from "../kit/poll.ts";
 import { startTestGateway, startTestHost } from "../kit/system.ts";
@@ -19,12 +19,16 @@ beforeAll(async () => {
 
 const supervisor = (name = `s-${++names}`): Promise<AgentStub<Supervisor>> =>
   getAgentByName(env["Supervisor"] as AgentNamespace<Supervisor>, name);
+let one: AgentStub<Supervisor>;
+beforeEach(async () => {
+  one = await supervisor();
+});
 const runnerOf = (of: AgentStub<Supervisor>, name: string): Promise<AgentStub<Runner>> =>
   getSubAgentByName(of, Runner, name);
 
 describe("a sub-agent", () => {
   test("is created once, started, and has its own state, SQL and name", async () => {
-    const [one, two] = [await supervisor(), await supervisor()];
+    const two = await supervisor();
     expect(await one.make("run")).toBe("run");
     expect(await one.tell("run", "a")).toBe(1);
     expect(await one.tell("run", "b")).toBe(2);
@@ -38,7 +42,6 @@ describe("a sub-agent", () => {
   });
 
   test("is listed in the order of first use", async () => {
-    const one = await supervisor();
     expect([await one.list(), await one.has("b")]).toEqual([[], [false, false]]);
     for (const name of ["b", "a", "b"]) await one.make(name);
     expect(await one.list()).toEqual(["Runner b", "Runner a"]);
@@ -49,7 +52,7 @@ describe("a sub-agent", () => {
 
   test("knows its ancestors, whatever their names", async () => {
     const name = `50% of a/b ${++names}`;
-    const one = await supervisor(name);
+    one = await supervisor(name);
     const child = "c/d %2F é";
     const parentPath = [{ className: "Supervisor", name }];
     const selfPath = [...parentPath, { className: "Runner", name: child }];
@@ -68,7 +71,6 @@ describe("a sub-agent", () => {
   });
 
   test("calls its parent; another class, or a missing parent, is an error with the reason", async () => {
-    const one = await supervisor();
     const runner = await runnerOf(one, "r");
     expect(await runner.askParent("hello")).toBe(`${one.name} heard hello from r`);
     await expect(runner.askWrongParent()).rejects.toThrow(
@@ -80,7 +82,6 @@ describe("a sub-agent", () => {
   });
 
   test("is refused with the reason, and is not listed", async () => {
-    const one = await supervisor();
     await expect(one.makeAny("Unexported", "a")).rejects.toThrow(
       'Sub-agent class "Unexported" not found among the module\'s exports',
     );
@@ -97,14 +98,14 @@ describe("a sub-agent", () => {
     const gateway = await startTestGateway(options, "gateway");
     let host = await startTestHost(options, "host-a");
     try {
-      const one = (gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName("s");
-      const runner = await runnerOf(one, "r");
+      const first = (gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName("s");
+      const runner = await runnerOf(first, "r");
       await runner.later(1, "on time");
       expect(await runner.planned()).toBe(1);
       await host.stop();
       host = await startTestHost(options, "host-b");
       await pollUntil("its schedule has run", async () => {
-        const notes = await one.notesOf("r");
+        const notes = await first.notesOf("r");
         return { done: JSON.stringify(notes) === '["on time"]', value: notes, saw: notes };
       });
     } finally {
@@ -116,7 +117,6 @@ describe("a sub-agent", () => {
 
 describe("its deletion", () => {
   test("removes its state, SQL and schedules, and everything below it; a repetition has no effect", async () => {
-    const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
     await runner.later(3600, "never");
@@ -131,7 +131,6 @@ describe("its deletion", () => {
   });
 
   test("works even if its code can't start", async () => {
-    const one = await supervisor();
     await expect(one.makeFailing("f")).rejects.toThrow("no start today");
     // Asked for from outside it is listed before it fails.
     const failing = await getSubAgentByName(one, Failing, "f");
@@ -142,7 +141,6 @@ describe("its deletion", () => {
   });
 
   test("by itself is answered to the caller, and removes it from its parent's list", async () => {
-    const one = await supervisor();
     await one.tell("r", "a");
     await (await runnerOf(one, "r")).leave();
     expect(await one.list()).toEqual([]);
@@ -150,7 +148,6 @@ describe("its deletion", () => {
   });
 
   test("with its parent is answered to the parent's caller", async () => {
-    const one = await supervisor();
     await one.tell("r", "a");
     await (await runnerOf(one, "r")).useTool("t");
     expect(await one.giveUp()).toBe("gone");
@@ -160,7 +157,6 @@ describe("its deletion", () => {
   });
 
   test("differs from abort, which clears its memory and keeps its storage, and aborts running code", async () => {
-    const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
     expect([await runner.remember(), await runner.remember()]).toEqual([1, 2]);
@@ -175,13 +171,11 @@ describe("its deletion", () => {
 });
 
 test("a sub-agent that is asked for while it is deleted stays listed", async () => {
-  const one = await supervisor();
   await one.tell("r", "a");
   expect(await one.remakeWhileDeleted("r")).toEqual(["Runner r"]);
 });
 
 test("a sub-agent of a sub-agent is listed, as its parent is, when it is first called", async () => {
-  const one = await supervisor();
   const tool = await getSubAgentByName(await runnerOf(one, "mid"), Tool, "leaf");
   await tool.use();
   expect(await one.list()).toEqual(["Runner mid"]);
@@ -196,7 +190,6 @@ describe("its address", () => {
   });
 
   test("of getSubAgentByName requires a stub, and calls methods only", async () => {
-    const one = await supervisor();
     const runner = await runnerOf(one, "r");
     expect(() => runner.fetch("http://any/")).toThrow("RPC-only stub");
     await expect(getSubAgentByName({}, Runner, "r")).rejects.toThrow(

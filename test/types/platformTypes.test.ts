@@ -1,8 +1,4 @@
-/**
- * An app of the reference under its own `tsconfig.json` has the platform's types in its code: what
- * it passes here, and how it overrides hooks, compiles. The shapes are those of
- * `@cloudflare/workers-types`. `npm run check` is what runs them.
- */
+/** An app of the reference under its own `tsconfig.json` compiles. Run by `npm run check`. */
 import { expectTypeOf, it } from "vitest";
 import { Agent, getAgentByName, type AgentStub } from "agents";
 import {

@@ -1,8 +1,4 @@
-/**
- * Types of what a module is written with: the class's three parameters, hooks, connections, jobs,
- * routing and declared webhook routes. What compiles, and (each `@ts-expect-error`) what does not.
- * `npm run check` is what runs them; here they are only kept from being forgotten.
- */
+/** Types of what a module is written with: what compiles, what does not (`npm run check`). */
 import { describe, expectTypeOf, it } from "vitest";
 import {
   Agent,

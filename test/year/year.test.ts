@@ -1,8 +1,4 @@
-/**
- * A small year: what the broker holds is flat after its first months, and the whole history is read
- * as it was recorded. `npm run year` is the same at any size. What the checks are worth: each finds
- * the fault that is planted for it.
- */
+/** A small `npm run year`: what the broker holds is flat, and the history is as recorded. */
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { ArchiveShape } from "../../core/retention/Archive.ts";

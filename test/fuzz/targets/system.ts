@@ -1,8 +1,4 @@
-/**
- * A gateway and a host that live, over a real nats-server: signed webhooks with any body, and
- * sockets with any messages. Each is accepted or refused without an internal error, and the next
- * caller is served.
- */
+/** A gateway and a host over a real nats-server: any webhook bodies, any messages of sockets. */
 import { createHmac, randomUUID } from "node:crypto";
 import { connect } from "node:net";
 import { Agent, callable, type Connection } from "agents";

@@ -1,8 +1,4 @@
-/**
- * The randomness of a simulation: a small generator from a seed. Each part of a run (workload,
- * faults, each process) has a stream of its own, so that a change in one does not reshuffle the
- * others.
- */
+/** The randomness of a simulation, from a seed: a stream for each part, which stay apart. */
 
 /** Any odd multiplier does; this one is the golden ratio's, which spreads small seeds well. */
 const SPREAD = 0x9e3779b1;
