@@ -406,7 +406,7 @@ export class Agent<
     return this.getSchedules<T>(criteria);
   }
 
-  /** Cancels a schedule once this turn is stored. Resolves to whether it existed. */
+  /** Once this turn is stored, its callback starts no more. Resolves to whether it existed. */
   async cancelSchedule(id: string): Promise<boolean> {
     return this.#apis.schedules.cancel(id);
   }
@@ -585,7 +585,7 @@ export class Agent<
     this.#apis.workflows.approve(workflowId, given, options);
   }
 
-  /** Rejects an instance that waits, as `approveWorkflow` approves one. It receives the reason. */
+  /** Rejects an instance as `approveWorkflow` approves one: its wait rejects with the reason. */
   async rejectWorkflow(
     workflowId: string,
     given?: string | { readonly reason?: string },
@@ -594,7 +594,10 @@ export class Agent<
     this.#apis.workflows.reject(workflowId, given, options);
   }
 
-  /** Sends an event for `step.waitForEvent`, kept until a step waits. Rejects if unknown. */
+  /**
+   * Sends an event for `step.waitForEvent`; it is kept until a step waits for it. Rejects for an
+   * unknown workflow.
+   */
   async sendWorkflowEvent(
     workflowName: string,
     workflowId: string,

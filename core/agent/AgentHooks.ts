@@ -113,7 +113,10 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   shouldConnectionReadStream(_connection: Connection, _key: string): boolean | Promise<boolean> {
     return true;
   }
-  /** Hook: whether a new connection receives the protocol's frames. Default true. */
+  /**
+   * Hook: whether a new connection receives the protocol's frames (identity, state, MCP servers).
+   * Default true.
+   */
   shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
     return true;
   }

@@ -78,7 +78,10 @@ export interface AgentStaticOptions {
    * changes stay. Default 64 MiB.
    */
   readonly commitBytesMax?: number;
-  /** Journal bytes a minute of calls and clients (`JournalRateExceeded`). Default 512 MiB. */
+  /**
+   * Bytes of journal a minute past which calls and clients can't write: `JournalRateExceeded`.
+   * Default 512 MiB.
+   */
   readonly journalBytesPerMinute?: number;
   /** Rows of one SQL result past which `sql` throws `CeilingReached`. Default 100,000. */
   readonly sqlRowsMax?: number;

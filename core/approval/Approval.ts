@@ -3,7 +3,7 @@
  * `Approvals` keeps them, `approvalErrors.ts` has what can be thrown.
  */
 
-/** `expired`: no decision came in time. `withdrawn`: the requester ended or asked again before. */
+/** `expired`: no decision came in time. `withdrawn`: the requester ended or asked again. */
 export type ApprovalStatus = "waiting" | "approved" | "rejected" | "expired" | "withdrawn";
 
 /** A question that people answer, as it stands now. */
@@ -31,7 +31,10 @@ export interface ApprovalLinkOptions {
   readonly origin: string;
   /** Whom the link is sent to: `by` of the decision. 1 to 256 characters. */
   readonly for: string;
-  /** The link ends after this span: milliseconds or text ("1 hour"). At most with the approval. */
+  /**
+   * The link ends after this span, in milliseconds or as text ("1 hour"). Default, and at most:
+   * with the approval.
+   */
   readonly timeout?: number | string;
 }
 

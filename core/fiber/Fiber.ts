@@ -12,7 +12,10 @@ export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "int
 /** What a fiber's function receives. */
 export interface FiberContext {
   readonly id: string;
-  /** Fires when the fiber is cancelled or its agent leaves memory: others then repeat its work. */
+  /**
+   * Fires when the fiber is cancelled, and when its agent leaves memory: its work is then repeated
+   * elsewhere.
+   */
   readonly signal: AbortSignal;
   /**
    * Replaces the snapshot that `onFiberRecovered` receives. JSON. Stored with the next commit,

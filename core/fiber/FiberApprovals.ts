@@ -103,7 +103,7 @@ export class FiberApprovals implements KeptOfFibers {
     this.approvals.notified(row);
   }
 
-  /** Resolves once the approval is over or decided, and stored. Rejects when the fiber must end. */
+  /** Resolves once the approval is over, or decided and stored. Rejects when the fiber must end. */
   private decided(key: string): Promise<ApprovalRow> {
     const { agent, approvals } = this;
     const { abandoned, leaving, time } = agent;

@@ -27,7 +27,10 @@ export type EmailResolver<Env = unknown> = (
 const LOCAL_CHARS_MAX = 64;
 const DOMAIN_CHARS_MAX = 253;
 
-/** `support+ticket-7@…` goes to agent `support`, id `ticket-7`; `ticket-7@…` to the default. */
+/**
+ * `support+ticket-7@…` goes to agent `support`, id `ticket-7`; `ticket-7@…` goes to the default
+ * agent.
+ */
 export const createAddressBasedEmailResolver =
   (defaultAgentName: string): EmailResolver =>
   async ({ to }) => {

@@ -42,7 +42,7 @@ export class AgentNamespace<A = unknown> {
     this.#mail = mail;
   }
 
-  /** The source of its calls. Static, so that users' code, which has the binding, lacks it. */
+  /** The source of its calls. Static: users' code, which has the binding, can't reach it. */
   static callsOf(namespace: AgentNamespace): CallClientSource {
     return namespace.#client;
   }

@@ -120,7 +120,10 @@ export interface Verifier {
    * `allowsMethod` lets it through to `verify`, and a `Verified` for it is answered 405.
    */
   readonly handshakeMethods?: ReadonlyArray<string>;
-  /** Variables of its secrets; `agents dev` makes up those not set. Absent: none. */
+  /**
+   * Environment variables that it takes its secrets from; `agents dev` makes up the ones not set.
+   * Absent: none.
+   */
   readonly secretNames?: ReadonlyArray<string>;
   /** It lets every request through: its class stays open (`signedClasses`). Absent: it verifies. */
   readonly unsigned?: true;

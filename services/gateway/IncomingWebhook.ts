@@ -71,7 +71,10 @@ export class IncomingWebhook {
     return trustedProxies === 0 ? request.remoteAddress : addressOf(request, trustedProxies);
   }
 
-  /** The headers to store: no credentials or forged internal ones, the content type as it is. */
+  /**
+   * The headers to store: without credentials and forged internal headers, and with the content
+   * type that the body has.
+   */
   headers({ contentType }: Pick<Verified, "contentType">): Record<string, string> {
     const headers = headerRecord(this.exchange.request, this.route.redaction);
     if (contentType !== undefined) headers["content-type"] = contentType;

@@ -277,7 +277,7 @@ export class SocketTable {
     await Promise.all(Array.from({ length: RESUMES_AT_ONCE }, resumeNext));
   }
 
-  /** Never rejects. A host not notified now is by the next message or the next owner's census. */
+  /** Never rejects. If no host could be notified, the next message or census does so. */
   private async resume(entry: Entry): Promise<void> {
     const call = { kind: "resume", socket: infoOf(entry) } as const;
     await askHost(this.services.calls, entry.id, call).catch(() => undefined);

@@ -22,7 +22,7 @@ import type { Entry, SocketServices, SocketTable } from "./SocketTable.ts";
 
 /** As long as a stub's call may take. */
 const PENDING_MS_MAX = 60_000;
-/** Stands for code of this process. Private addresses have no limit (`SocketRates`). */
+/** Stands for this process's code. Private addresses have no own limit (`SocketRates`). */
 export const OWN_ADDRESS = "127.0.0.1";
 
 /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */

@@ -25,7 +25,7 @@ const NO_ENTRY =
 const NO_PLATFORM_NAME =
   /^The requested module '(cloudflare:[^']+)' does not provide an export named '([^']+)'/;
 
-/** Undefined if the error is about something else. The message names `file` if nothing else. */
+/** Undefined if the error is about something else. Names `file` if the error names no other. */
 export function explainMissingImport(
   error: { readonly message: string; readonly stack?: string | undefined; readonly code?: unknown },
   file: string,

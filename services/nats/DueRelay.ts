@@ -25,7 +25,7 @@ import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 const CONSUMER = "due-relay";
 /** A lease's default TTL: the timers that a dead host had pulled wait as long as its agents do. */
 const ACK_WAIT_MS = 5_000;
-/** The timers of one pull: as many as a group commit needs, and a frozen host can hold. */
+/** The timers of one pull: no more than a group commit needs; all that a frozen host holds. */
 const PULL_MESSAGES = 256;
 /**
  * Bounds how long a frozen host is still sent timers. Each host sends one message in this time. No

@@ -49,7 +49,10 @@ interface Offered {
   readonly [field: string]: unknown;
 }
 
-/** Options of `useAgent`: those of `AgentClient`, with `host` optional (the page's), and more. */
+/**
+ * Options of `useAgent`: those of `AgentClient`, with `host` optional (default: the page's), and
+ * more.
+ */
 export type UseAgentOptions<State = unknown> = Omit<
   AgentClientOptions<State>,
   "host" | "query" | keyof AgentAddress

@@ -96,7 +96,10 @@ interface TestAgentsParts {
 export class TestAgents {
   /** The lines that the gateway and the host logged. */
   readonly logs: ReadonlyArray<LogLine>;
-  /** The gateway's environment, as `fetch` handlers receive it: settings, a binding a class. */
+  /**
+   * The gateway's environment, as `fetch` handlers receive it: settings, and a binding for each
+   * class.
+   */
   readonly env: Readonly<Record<string, unknown>>;
   /** `sign` of `agents/webhooks`, at the test's time and with ids from its seed. */
   readonly sign: typeof sign;

@@ -31,7 +31,10 @@ export interface TestAgentsOptions {
   readonly now?: Date | string | number;
   /** The gateway's public URL. Default `http://localhost`. */
   readonly url?: string;
-  /** Answers requests and mail of agents. Default: 200 to webhooks and mail, none to a `fetch`. */
+  /**
+   * Answers the requests and mail that agents send. Default: answers webhooks and mail with 200,
+   * and fails a `fetch`.
+   */
   readonly outgoing?: OutgoingHandler;
 }
 

@@ -15,7 +15,7 @@ interface ViewAtOptions {
   readonly progress: Progress;
 }
 
-/** Rejects with `CliError` for an unkept time, with `BrokerUnavailable`, and as `use`. */
+/** Rejects with `CliError` for a time not kept, with `BrokerUnavailable`, and as `use` does. */
 export async function withViewAt<A>(
   ports: Pick<ReadPorts, "journal" | "snapshots" | "databases" | "changes" | "namespace">,
   { atTimeMs, progress }: ViewAtOptions,

@@ -36,7 +36,7 @@ import { Progress } from "../terminal/Progress.ts";
 
 /** Agents of one round, each a few kilobytes plus its database. */
 const ROUND_AGENTS = 1_000;
-/** Slices a process: progress is visible, and no process waits long for the last one. */
+/** Slices for each process: progress is visible, and none waits long for the last one. */
 const SLICES_EACH = 4;
 /** More than any machine that reads backups has processors. */
 const JOBS_MAX = 256;
