@@ -156,10 +156,7 @@ export class AgentStorage {
     };
   }
 
-  /**
-   * Runs `f` in one transaction and returns its result. If it throws, its SQL is rolled back and
-   * the error is rethrown.
-   */
+  /** Runs `f` in one transaction. If it throws, its SQL is rolled back and the error rethrown. */
   transactionSync<A>(f: () => A): A {
     return this.#runtime.transaction(f);
   }

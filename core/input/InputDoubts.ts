@@ -35,10 +35,7 @@ interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
 export interface Trust {
   /** An input just made the agent leave memory, or ended its process: all are in doubt. */
   readonly suspicious?: boolean;
-  /**
-   * It is known what ended the last process, and it was none of these inputs: their age alone does
-   * not put them in doubt.
-   */
+  /** What ended the last process is known, and was none of these: age alone is no doubt. */
   readonly explained?: boolean;
 }
 

@@ -68,10 +68,7 @@ export interface JournalShape {
    * with `RangeError` for a sequence after the last event.
    */
   readonly trim: (id: AgentId, keepFromSeq: Sequence) => Promise<number>;
-  /**
-   * Agents that have a journal, of one class or all, of one name or all, in no particular order.
-   * Streams; never loads all.
-   */
+  /** Agents that have a journal, of one class or name, or of all, unordered, as a stream. */
   readonly list: (className?: string, name?: string) => AsyncIterable<JournalEntry>;
 }
 

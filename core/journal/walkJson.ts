@@ -18,10 +18,7 @@ interface WalkOptions {
   readonly isLost?: (value: object) => boolean;
 }
 
-/**
- * Throws `TypeError` for the first thing that JSON can't represent, and `RangeError` for more than
- * `LEVELS_MAX` levels.
- */
+/** Throws `TypeError` for what JSON can't represent, `RangeError` past `LEVELS_MAX` levels. */
 export function walkJson(value: unknown, options: WalkOptions): void {
   visit(value, options, "", []);
 }

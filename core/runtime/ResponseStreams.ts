@@ -16,10 +16,7 @@ import { messageOf } from "../errors/thrown.ts";
 
 /** Maximum bytes of one piece, well below the broker's payload limit. */
 const PIECE_BYTES_MAX = 256 * 1024;
-/**
- * A pull is answered with an empty piece after this time. The caller's own deadline is longer, and
- * the caller pulls again.
- */
+/** After this a pull gets an empty piece; the caller, whose deadline is longer, pulls again. */
 const PULL_WAIT_MS = 15_000;
 /** A caller that does not pull for this long has left without notice. */
 const ABANDONED_MS = 60_000;

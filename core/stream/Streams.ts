@@ -371,10 +371,7 @@ export class Streams {
     agent.committer.touch(turn);
   }
 
-  /**
-   * The turn that writes. A step's function has a turn of its own, so that its chunks stay when the
-   * step's turn is undone.
-   */
+  /** The turn that writes: of a step's function its own, whose chunks outlive the step's turn. */
   private writer(
     type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
   ): Turn {

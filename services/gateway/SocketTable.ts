@@ -44,10 +44,7 @@ import { SocketsByShard } from "./SocketsByShard.ts";
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
 const RESUMES_AT_ONCE = 32;
 
-/**
- * Bytes of clients' messages that wait for their agents, of all sockets: as many as of requests'
- * bodies (`runGateway`).
- */
+/** Bytes of clients' messages that wait, of all sockets: as many as of requests' bodies. */
 const WAITING_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Overhead of a buffered frame in addition to its bytes. */

@@ -28,10 +28,7 @@ import type { PageLayer } from "./PageLayer.ts";
 import { PAGE_SIZE, pageBytes, type PagePool, type Slot } from "./PagePool.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
-/**
- * Memory per agent for committed pages that are not in the file. Small databases thus use the disk
- * only when they close.
- */
+/** Memory per agent for committed pages: small databases use the disk only when they close. */
 export const RESIDENT_BYTES_MAX = 256 * 1024;
 /** Share of the resident pages that moves to the file at once: one write has several pages. */
 const SPILL_SHARE = 0.25;

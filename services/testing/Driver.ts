@@ -19,10 +19,7 @@ import { setImmediate as loopTurn, setTimeout as machineSleep } from "node:timer
 /** Enough to read a file or to compute something; hardly noticed in a test of a hundred waits. */
 const GRACE_MS = 10;
 const GRACE_STEP_MS = 1;
-/**
- * For work that takes real time outside of any turn, such as hashing and parsing. The wait ends as
- * soon as the work does.
- */
+/** For real work outside of any turn, such as hashing and parsing. The wait ends with it. */
 export const REAL_WORK_GRACE_MS = 2_000;
 /** Rule 2. Turns seldom sleep this long, and calls and requests wait for a minute. */
 const LATE_GRACE_AFTER_MS = 50_000;

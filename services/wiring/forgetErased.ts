@@ -22,10 +22,7 @@ interface ForgetErasedPorts {
   readonly log: Pick<LogShape, "info" | "warn">;
 }
 
-/**
- * Resolves when all files were checked, or when `signal` fires. Never rejects: the next start finds
- * what this one misses.
- */
+/** Resolves when all is checked or `signal` fires. Never rejects: the next start finds the rest. */
 export async function forgetErased(
   { journal, databases, time, log }: ForgetErasedPorts,
   cached: AsyncIterable<AgentId>,

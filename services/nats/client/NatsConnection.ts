@@ -62,10 +62,7 @@ interface NatsConnectionOptions extends NatsLogin {
 export interface NatsConnectionShape {
   readonly client: Client;
   readonly writes: Writes;
-  /**
-   * A new, unguessable subject for replies and deliveries of the broker. Other users have no
-   * permission to publish to it.
-   */
+  /** A new, unguessable subject for the broker's replies, to which no other user may publish. */
   readonly newInbox: () => string;
   /** A new, unguessable subject for replies of other processes, known to those that were asked. */
   readonly newAnswerInbox: () => string;
