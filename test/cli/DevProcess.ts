@@ -1,7 +1,4 @@
-/**
- * A serving command in a separate process, from the built package, with a test double for the
- * system: it answers HTTP with the answer of its module's first agent, so that a reload is visible.
- */
+/** A serving command in its own process, whose system is a test double; a reload is visible. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * A WebSocket server whose frames and closes the test decides, for what a real server does rarely
- * or never (another identity on reconnect, a lost reply, a close code at a chosen moment).
- */
+/** A WebSocket server whose frames and closes the test decides: what a real one rarely does. */
 import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach } from "vitest";

@@ -12,10 +12,7 @@ import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/pr
 const AGENTS = 40;
 const WEBHOOKS = 1_200;
 const SHARDS = 8;
-/**
- * An election takes the servers 4 to 9 s, and longer where they wait for a core: the route holds
- * its webhooks for as long as that may take on any machine.
- */
+/** An election takes 4 to 9 s, or longer without a core: webhooks are held as long as that. */
 const DEADLINE_MS = 60_000;
 const DURABILITY = "durability of the broker";
 const STREAMS = [

@@ -1,5 +1,5 @@
 /** The rules of `core/inbox/Inbox`, for any adapter. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ConsumerTaken, type Delivery, type PublishResult } from "../../core/inbox/Inbox.ts";
 import {
@@ -8,6 +8,7 @@ import {
   type AgentId,
   type Epoch,
   type Sequence,
+  type ShardId,
 } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import {
@@ -33,6 +34,11 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       [a, b] = [await backend.open(), await backend.open()];
     });
     afterAll(() => backend.close());
+    let shard: ShardId;
+    let agent: (label: string) => AgentId;
+    beforeEach(() => {
+      ({ shard, agent } = newShard());
+    });
 
     const publish = async (id: AgentId, data: Uint8Array): Promise<Sequence> => {
       const result = await a.inbox.publish(id, data, { signal: patient() });
@@ -50,7 +56,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       );
 
     it("delivers everything stored, before or after consuming began, in order for each agent", async () => {
-      const { shard, agent } = newShard();
       const [x, y] = [agent("x"), agent("y")];
       await publishAll(x, ["x1", "x2"]);
       await publishAll(y, ["y1"]);
@@ -81,7 +86,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("delivers the previous consumer's unacked messages again at once after a take-over, and acked ones never", async () => {
-      const { shard, agent } = newShard();
       const id = agent("t");
       await publishAll(id, ["1", "2", "3", "4", "5"]);
       const before: Delivery[] = [];
@@ -111,7 +115,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("delivers everything to the last of several consumers that take over one shard at once", async () => {
-      const { shard, agent } = newShard();
       const id = agent("race");
       await publishAll(id, ["1", "2", "3"]);
       const consumers: Delivery[][] = [[], [], [], []];
@@ -133,7 +136,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("refuses a take-over by an earlier epoch, and allows one by a later epoch", async () => {
-      const { shard, agent } = newShard();
       const id = agent("epochs");
       await publish(id, message("1"));
       const consumers: Delivery[][] = [[], [], []];
@@ -157,7 +159,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("abandons a take-over when its signal fires, and leaves the consumer to the next", async () => {
-      const { shard, agent } = newShard();
       const early = AbortSignal.abort();
       const refused = a.inbox.consume(shard, () => undefined, { signal: early });
       await expect(refused).rejects.toBeInstanceOf(BrokerUnavailable);
@@ -174,7 +175,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("begins no delivery after stop, and delivers what was not acked to the next consumer", async () => {
-      const { shard, agent } = newShard();
       const id = agent("s");
       await publishAll(id, ["1", "2", "3"]);
       const before: Delivery[] = [];
@@ -193,7 +193,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("delivers again after a nak's delay, not sooner, and counts it", async () => {
-      const { shard, agent } = newShard();
       await publish(agent("n"), message("later"));
       const deliveries: Delivery[] = [];
       const consumer = await a.inbox.consume(shard, (d) => deliveries.push(d));
@@ -211,7 +210,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("returns a stored envelope by its sequence, and nothing once it is acked", async () => {
-      const { shard, agent } = newShard();
       const id = agent("g");
       const seq = await publish(id, message("again"));
       expect(await b.inbox.get(id, seq)).toEqual(message("again"));
@@ -227,7 +225,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("counts what is stored and not acked as its depth", async () => {
-      const { shard, agent } = newShard();
       const before = await a.inbox.depth();
       await publishAll(agent("d"), ["1", "2", "3"]);
       expect(await a.inbox.depth()).toBe(before + 3);
@@ -237,7 +234,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("delivers an envelope past the payload limit whole and in its place", async () => {
-      const { shard, agent } = newShard();
       const id = agent("large");
       const large = message("large", LARGE_BYTES);
       const deliveries: Delivery[] = [];
@@ -268,7 +264,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("delivers everything stored after the broker was killed, held and acked messages only once", async () => {
-      const { shard, agent } = newShard();
       const id = agent("k");
       const labels = (from: number, to: number): string[] =>
         Array.from({ length: to - from }, (_, n) => String(from + n));
@@ -300,7 +295,6 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("returns Unavailable from publish when the signal fires while the broker is away", async () => {
-      const { shard, agent } = newShard();
       const id = agent("u");
       await backend.kill();
       await backend.until("the loss of the connection", () => !a.bus.connected());

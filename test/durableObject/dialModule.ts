@@ -85,10 +85,7 @@ export class Desk extends Agent<unknown, { calls: number }> {
 }
 
 export default {
-  /**
-   * `/copy/…`: the socket of the stub's response in a response of the module's own. `POST
-   * /<class>/<name>/<method>`: a call with the body's arguments.
-   */
+  /** `/copy/…`: a stub's socket in another response. `POST /<class>/<name>/<method>`: a call. */
   async fetch(request: Request, env: DialEnv): Promise<Response> {
     const [, kind, name = "", method = ""] = new URL(request.url).pathname.split("/");
     if (request.method === "POST") {

@@ -1,8 +1,4 @@
-/**
- * Providers that send signed webhooks without retries: a list of deliveries, several at a time,
- * with every answer recorded. The last part is held back until `release`, so that faults always
- * meet load.
- */
+/** Providers that send signed webhooks once each. The last part waits until `release`. */
 import { Agent as HttpAgent } from "node:http";
 import type { SentInput } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -56,10 +52,7 @@ export class Senders {
     this.open = this.options.deliveries.length;
   }
 
-  /**
-   * Resolves when this many more were answered. Releases held-back deliveries as needed, since on a
-   * slow machine all others may already be answered.
-   */
+  /** Resolves when this many more were answered. Releases held-back deliveries as needed. */
   async more(count: number): Promise<void> {
     const until = Math.min(this.answered + count, this.options.deliveries.length);
     this.open = Math.max(this.open, until);

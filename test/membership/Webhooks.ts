@@ -12,10 +12,7 @@ import { SECRET } from "./Fleet.ts";
 
 /** Longer than the route's deadline, by which the gateway answers. */
 const REQUEST_TIMEOUT_MS = 20_000;
-/**
- * Who sends closes idle connections first: what is sent while a gateway closes one is lost. It does
- * so after 8 s, and within 2 s when it stops.
- */
+/** Who sends closes idle connections first, as a gateway's close loses what is sent meanwhile. */
 const IDLE_MS = 1_000;
 
 /** From a sender by gateway and broker to a turn's begin, many times; short to a slow turn. */

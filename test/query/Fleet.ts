@@ -63,10 +63,7 @@ export class Fleet {
     return this.live.get(addressKey(id))?.state;
   }
 
-  /**
-   * `stopAfter`: the reader is killed after so many events. `meanwhile` happens when the first has
-   * been read from the broker, and those behind it.
-   */
+  /** `stopAfter`: kills the reader after so many events. `meanwhile`: once the first was read. */
   sources(stopAfter = Infinity, meanwhile?: () => Promise<void>): ViewSources {
     const { journal, snapshots, databases } = this.ports;
     const { broker } = this;

@@ -19,10 +19,7 @@ import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
 
-/**
- * Which runs have restores: by the seed, so that none that is known for something else changes
- * (`KEPT` of sim.test, `caughtBy` of planted bugs).
- */
+/** Which runs have restores: by the seed, so that known runs stay as they are. */
 const hasRestores = (seed: number): boolean => seed % 20 === 10;
 /** The share of the steps of such a run. */
 const ORDERS = 0.5;

@@ -117,10 +117,7 @@ export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/testing/virtualGlobals.ts": "puts virtual time in the place of the machine's",
 };
 
-/**
- * Files that join a process with adapters. `testing` is an entry and joins all the same: a whole
- * installation in the user's own test is what it is for.
- */
+/** Files that join a process with adapters; so does `testing`, although it is an entry. */
 export const isJoin = (path: string): boolean =>
   /^services\/[^/]+\/main\.ts$/.test(path) ||
   /^services\/(?:wiring|testing)\/join\w+\.ts$/.test(path);

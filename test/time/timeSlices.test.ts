@@ -1,5 +1,5 @@
 /** Work that arrives in great numbers runs in slices, with pauses for everything else. */
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { slicesOf, TimeSlices, turnSlicesOf } from "../../core/time/TimeSlices.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { agentId } from "../../schemas/Address.ts";
@@ -54,8 +54,12 @@ async function eachPass(
   return seen;
 }
 
+let clock: ReturnType<typeof standingClock>;
+beforeEach(() => {
+  clock = standingClock();
+});
+
 test("a single task runs at once, however long the previous one took", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   for (const costMs of [1, 50, 500]) {
     let ran = false;
@@ -71,7 +75,6 @@ test("a single task runs at once, however long the previous one took", async () 
 });
 
 test("a hundred tasks of a millisecond each run in order, ten per slice", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
   for (let n = 0; n < 100; n++)
@@ -85,7 +88,6 @@ test("a hundred tasks of a millisecond each run in order, ten per slice", async 
 });
 
 test("a thousand tasks that cost nothing run in one slice, in order", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
   for (let n = 0; n < 1_000; n++) slices.run(() => ran.push(n));
@@ -94,7 +96,6 @@ test("a thousand tasks that cost nothing run in one slice, in order", async () =
 });
 
 test("eight tasks that begin with promises begin at once; for the rest, what they do counts", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   let done = 0;
   const begin = async (): Promise<void> => {
@@ -110,7 +111,6 @@ test("eight tasks that begin with promises begin at once; for the rest, what the
 });
 
 test("of work that arrives in callbacks of its own, all begins that the slice has time for", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time, 100);
   let begun = 0;
   for (let n = 0; n < 40; n++)
@@ -126,7 +126,6 @@ test("of work that arrives in callbacks of its own, all begins that the slice ha
 });
 
 test("a pass that begins while waiting work begins runs nothing twice, and leaves nothing out", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
   const all = Array.from({ length: 40 }, (_, n) => n);
@@ -140,7 +139,6 @@ test("a pass that begins while waiting work begins runs nothing twice, and leave
 });
 
 test("a task longer than a slice is alone in it, and later ones queue behind those that wait", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const add = (name: string, ms: number) =>
@@ -161,7 +159,6 @@ test("a task longer than a slice is alone in it, and later ones queue behind tho
 });
 
 test("a task that starts others has them run after those that wait", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const note = (name: string) => () => {
@@ -183,7 +180,7 @@ test("after a long slice, the next one begins later by a twentieth of it; a shor
     [10, 0],
     [300, 15],
   ] as const) {
-    const clock = standingClock();
+    clock = standingClock();
     const slices = new TimeSlices(clock.time);
     const beganMs = clock.time.nowMs();
     let nextMs = 0;
@@ -196,7 +193,6 @@ test("after a long slice, the next one begins later by a twentieth of it; a shor
 });
 
 test("of one agent's waiting work, a piece begins at a time: the others come first", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const begin = async (name: string, n: number): Promise<void> => {
@@ -225,7 +221,7 @@ test("one long task pauses whenever a slice is used up, whatever the length of i
     [4, 3],
     [50, 1],
   ] as const) {
-    const clock = standingClock();
+    clock = standingClock();
     const slices = new TimeSlices(clock.time);
     let steps = 0;
     const work = async (): Promise<void> => {
@@ -243,7 +239,6 @@ test("one long task pauses whenever a slice is used up, whatever the length of i
 });
 
 test("several long tasks share a slice, step by step", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const work = async (name: string): Promise<void> => {
@@ -261,7 +256,6 @@ test("several long tasks share a slice, step by step", async () => {
 });
 
 test("more begin at once while passes stay short, and eight again after a long one", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time, 100);
   /** How many of a burst begin at once. Each costs `ms`, those that wait too. */
   const burst = async (ms: number): Promise<number> => {
@@ -286,7 +280,6 @@ test("more begin at once while passes stay short, and eight again after a long o
 });
 
 test("work that throws in a later slice does not keep back what waits behind it", async () => {
-  const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const unhandled: unknown[] = [];
   const note = (error: unknown): void => void unhandled.push(error);

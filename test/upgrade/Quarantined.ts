@@ -1,8 +1,4 @@
-/**
- * An agent that is quarantined stays so on each release: its webhooks are stored and answered, and
- * once it is released each is done once. A mark is over after ten minutes: the roll has to be done
- * by then.
- */
+/** A quarantined agent stays so on each release, and its webhooks are done once released. */
 import { agentId } from "../../schemas/Address.ts";
 import { checkExactlyOnce, historyOf, type Violations } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";

@@ -52,10 +52,7 @@ export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
   return wrong;
 }
 
-/**
- * I14: the messages of a connection were first processed in the order in which they were sent,
- * without a gap, and it gets the answers in that order.
- */
+/** I14: a connection's messages are processed, and answered, in their order and without a gap. */
 export function checkMessagesKeepTheirOrder(run: RunHistory): Violations {
   const wrong: string[] = [];
   const firsts = new Map<string, ReadonlyMap<string, number>>();
