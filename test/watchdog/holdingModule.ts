@@ -32,6 +32,7 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   heap: () => {
     for (;;) kept.push({ a: [kept.length, `x${kept.length}`] });
   },
+  keep: () => keepMore(),
   leak: async () => {
     for (;;) {
       for (let n = 0; n < 20_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
@@ -57,6 +58,11 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   killed: () => process.kill(process.pid, "SIGKILL"),
   reallyExit: () => (process as unknown as { reallyExit: () => never }).reallyExit(),
 };
+
+/** Less than a MB, as a cache of the module that is never emptied. */
+function keepMore(): void {
+  for (let n = 0; n < 8_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
+}
 
 function spin(): never {
   for (;;);
