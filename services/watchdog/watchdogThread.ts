@@ -15,9 +15,8 @@
  *    the control process. A short one is looked into only if it is logged, or if those of its agent
  *    add up (`HeavyHolders`); else it counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn that is most often found running is named, else the turn that entered last. `exactly` is
- *    true only if that turn runs nearly always: the memory may be another's. Once the heap is half
- *    full, `HeapSites` samples what is allocated, and another line has the functions that did it.
+ *    turn that is most often found running is named, else the last that entered. `exactly` is true
+ *    only if it runs nearly always: the memory may be another's. `HeapSites` says who allocated it.
  * 7. A process that can open no more files is ended (no turn is named), and one whose code has
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
