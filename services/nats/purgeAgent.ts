@@ -15,8 +15,8 @@
  *    with names that long, only blobs with a claim check are found.
  * 4. A batch of delivery records is one message with those of other agents. Those are stored again,
  *    as the newest batch, before the message is deleted.
- * 5. For each deletion the server writes the message's block anew, up to 8 MB, and stores nothing in
- *    the stream meanwhile. Other agents' writes get as much time as the deletions.
+ * 5. For each deletion the server writes the message's block anew, up to 8 MB, and stores nothing
+ *    in the stream meanwhile. Other agents' writes get as much time as the deletions.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

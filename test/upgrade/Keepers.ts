@@ -4,8 +4,8 @@
  *
  * 1. Each thing that was stored has run once, in its order where it has one, whichever release ran
  *    it; a cron ran at each of its instants.
- * 2. Of each kind some has run on the other release than the one that stored it, both ways. On a slow
- *    machine, the last of a round waits for that.
+ * 2. Of each kind some has run on the other release than the one that stored it, both ways. On a
+ *    slow machine, the last of a round waits for that.
  * 3. While hosts are replaced no socket closes, and each connection keeps what it knows.
  */
 import { agentId } from "../../schemas/Address.ts";
