@@ -33,7 +33,7 @@ interface NewsLine {
   readonly deliveries?: ReadonlyArray<DeliveryRecord>;
   readonly connections?: true;
   readonly overview?: unknown;
-  /** Of every line until the broker answers again. */
+  /** In every line until the broker answers again. */
   readonly unreachable?: true;
 }
 
