@@ -28,8 +28,9 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { residentMb } from "./judgeMemory.ts";
-import { report } from "./reports.ts";
+import { report, TURNS_REPORTED_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
+import { reportTurns } from "./TurnReports.ts";
 import {
   WHAT_RUNS,
   type PausedCode,
@@ -48,6 +49,8 @@ export interface WatchdogOptions {
   readonly rssBytesMax: number;
   /** A control process reads the reports (`reports`). */
   readonly reports: boolean;
+  /** The process takes the place of one that has ended without a reason. */
+  readonly reportsTurns: boolean;
   readonly onStall: (stall: Stall) => void;
 }
 
@@ -64,7 +67,15 @@ interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log, endings: folder, reports, rssBytesMax, onStall }: WatchdogOptions,
+  {
+    cpuSeconds,
+    log,
+    endings: folder,
+    reports,
+    reportsTurns,
+    rssBytesMax,
+    onStall,
+  }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -154,6 +165,9 @@ export function startWatchdog(
     const all = { ...log.fields, ...fields, stack: stackOf() };
     writeStderr(logLine(log.format, { ...entry, fields: all }));
   });
+  let reported = reportsTurns ? reportTurns(nameTurn) : undefined;
+  const endReports = setTimeout(() => (reported = undefined), TURNS_REPORTED_MS);
+  endReports.unref();
   return {
     ambient: {
       current: ambient.current,
@@ -163,11 +177,13 @@ export function startWatchdog(
           checks.look(noteReplaced);
           enter(turn);
         }
-        return ambient.run(turn, f);
+        if (reported === undefined) return ambient.run(turn, f);
+        return reported(turn, () => ambient.run(turn, f));
       },
     },
     stop: async () => {
       clearInterval(beats);
+      clearTimeout(endReports);
       unwatch();
       await thread.terminate();
     },

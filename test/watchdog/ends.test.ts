@@ -77,9 +77,13 @@ describe("a turn that ends its process", () => {
   );
 
   test(
-    "silently is found by its attempts; its input is dead, and its neighbours lose nothing",
+    "silently is named at the second time; its input is dead, and its neighbours lose nothing",
     async () => {
       await whileNeighboursWork("crash");
+      expectEnded(2);
+      expect(linesOf("crash", "it now runs in its own process")).toMatchObject([
+        { reason: expect.stringContaining("SIGSEGV"), exactly: false },
+      ]);
       expect((await deadOf("crash"))[0]).toContain(
         "its attempts are exhausted, and the last one did not end",
       );
