@@ -8,8 +8,7 @@
  * over when the leases have expired. What the agents had stored is not affected, and the input that
  * held the thread counts as one that may have ended its host (`core/input/Suspects`).
  *
- * The log also names the agent whose code ends its process by `process.exit()`, `process.abort()`
- * or `process.kill()`.
+ * The log also names the agent whose code ends its process (`watchExits`).
  */
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
@@ -200,7 +199,7 @@ const FATAL: ReadonlySet<unknown> = new Set(
 function watchExits(onEnd: (how: string) => void): () => void {
   // `process.exit()` calls `reallyExit` by its name, in every release of Node.
   const ends = process as NodeJS.Process & { reallyExit: NodeJS.Process["exit"] };
-  const { reallyExit, abort, kill } = ends;
+  const { reallyExit, abort, kill, disconnect, emit } = ends;
   ends.reallyExit = (code) => {
     onEnd("process.exit()");
     return reallyExit.call(process, code);
@@ -213,7 +212,19 @@ function watchExits(onEnd: (how: string) => void): () => void {
     if (pid === process.pid && FATAL.has(signal)) onEnd(`process.kill() with ${signal}`);
     return kill.call(process, pid, signal);
   };
-  return () => void Object.assign(process, { reallyExit, abort, kill });
+  // A worker stops without its channel. Where there is none, the function is missing.
+  if (disconnect !== undefined)
+    ends.disconnect = () => {
+      onEnd("process.disconnect()");
+      disconnect.call(process);
+    };
+  // Real signals arrive here, too, in no turn.
+  const emitNamed = (event: string | symbol, ...args: unknown[]): unknown => {
+    if (FATAL.has(event)) onEnd(`process.emit("${String(event)}")`);
+    return Reflect.apply(emit, process, [event, ...args]);
+  };
+  Object.assign(ends, { emit: emitNamed });
+  return () => void Object.assign(process, { reallyExit, abort, kill, disconnect, emit });
 }
 
 /** Lines from 0, as the debugger and source maps count them. */
