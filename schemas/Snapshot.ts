@@ -61,6 +61,10 @@ export const SnapshotHead = Schema.Struct({
 });
 export type SnapshotHead = typeof SnapshotHead.Type;
 
+/** JSON text of the state, as splices refer to it; undefined: it was never set. */
+export const stateTextOf = ({ state, stateText }: SnapshotHead): string | undefined =>
+  stateText ?? (state === undefined ? undefined : JSON.stringify(state));
+
 export interface Snapshot {
   readonly head: SnapshotHead;
   readonly image: Uint8Array;

@@ -40,7 +40,9 @@ export type ConsoleNews =
   /** The first connections of the agent that is followed, or their number, are others now. */
   | { readonly connections: true }
   /** Hosts with their shards, or the number of dead letters, are others now. */
-  | { readonly overview: unknown };
+  | { readonly overview: unknown }
+  /** The broker does not answer. The next `overview` means that it does. */
+  | { readonly unreachable: true };
 
 /** Each rejects with `ConsoleRefusal`, or with what the broker failed with. */
 export interface ConsoleSource {

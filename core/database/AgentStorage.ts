@@ -96,16 +96,8 @@ export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlV
 const isEntries = (key: string | Record<string, unknown>): key is Record<string, unknown> =>
   typeof key === "object" && key !== null && !Array.isArray(key);
 
-/** The order of keys: that of their UTF-8, where surrogates come after all other units. */
-function byCodePoint(a: string, b: string): number {
-  for (let i = 0; i < a.length && i < b.length; i++) {
-    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
-    if (x !== y) return Number(isSurrogate(x)) - Number(isSurrogate(y)) || x - y;
-  }
-  return a.length - b.length;
-}
-
-const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;
+/** The order of keys: that of their UTF-8. */
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 /** Converts a parameter to a value that SQLite accepts. */
 export function toSqlValue(value: SqlParameter): SqlValue | boolean {
@@ -176,7 +168,7 @@ export class AgentStorage {
     return this.access(() => {
       if (!Array.isArray(key)) return this.kv.get<A>(key);
       const found = new Map<string, A>();
-      for (const one of key.map(String).toSorted(byCodePoint)) {
+      for (const one of key.map(String).toSorted(byBytes)) {
         const value = this.kv.get<A>(one);
         if (value !== undefined) found.set(one, value);
       }

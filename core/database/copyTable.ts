@@ -1,8 +1,7 @@
 /**
  * Replaces a table of one database by that of another, with its rows, its indexes and the last
  * number that it has given (AUTOINCREMENT); drops it where the other has none. For the library's
- * own tables. Triggers that users have made on the replaced table stay, and do not run. Foreign
- * keys are not enforced in `to` from then on, because users' rows may refer to the table.
+ * own tables. Users' triggers and rows may refer to the table: call it in `withoutTriggers`.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
@@ -12,11 +11,6 @@ interface Queried {
 }
 
 export function copyTable(from: Queried, to: Queried, table: string): void {
-  to.query("PRAGMA foreign_keys = OFF", []);
-  const triggers = to.query(
-    "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?",
-    [table],
-  ).rows;
   if (tableExists(to, table)) to.query(`DROP TABLE ${table}`, []);
   const ddl = from.query("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", [table])
     .rows[0]?.[0];
@@ -29,7 +23,6 @@ export function copyTable(from: Queried, to: Queried, table: string): void {
   const indexes =
     "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql NOT NULL";
   for (const [index] of from.query(indexes, [table]).rows) to.query(String(index), []);
-  for (const [trigger] of triggers) to.query(String(trigger), []);
   if (!/\bAUTOINCREMENT\b/i.test(ddl)) return;
   to.query("DELETE FROM sqlite_sequence WHERE name = ?", [table]);
   const last = from.query("SELECT name, seq FROM sqlite_sequence WHERE name = ?", [table]).rows[0];

@@ -4,7 +4,7 @@
  * an event needs it. For `agents history` and the console.
  */
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
-import type { SnapshotHead } from "../../schemas/Snapshot.ts";
+import { stateTextOf, type SnapshotHead } from "../../schemas/Snapshot.ts";
 import {
   historyLines,
   needsStateBefore,
@@ -42,7 +42,7 @@ export class TurnLines {
   /** Starts with the agent as it was when its history was trimmed. */
   restart(head: SnapshotHead): void {
     this.seq = head.seq;
-    this.state = "state" in head ? JSON.stringify(head.state) : undefined;
+    this.state = stateTextOf(head);
   }
 
   /** The lines of the next event's turns. */

@@ -9,6 +9,7 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { Cause, JournalEvent } from "../../schemas/JournalEvent.ts";
+import { stateTextOf } from "../../schemas/Snapshot.ts";
 import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
 import { readFromBase } from "../journal/Beginnings.ts";
 import { valueAt } from "./FieldPath.ts";
@@ -66,8 +67,7 @@ export async function* fieldHistory(
     for await (const read of readFromBase(id, sources)) {
       if (read._tag === "Base") {
         const { head, image } = read.base;
-        const state = "state" in head ? JSON.stringify(head.state) : undefined;
-        yield* told(head.seq, head.time, follow.restart(state, image));
+        yield* told(head.seq, head.time, follow.restart(stateTextOf(head), image));
         continue;
       }
       const { seq } = read.event;

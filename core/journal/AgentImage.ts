@@ -3,7 +3,12 @@
  * changes it, live and in replay; the database's pages are applied beside it.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { encodeSnapshot, type ArchivePlace, type SnapshotHead } from "../../schemas/Snapshot.ts";
+import {
+  encodeSnapshot,
+  stateTextOf,
+  type ArchivePlace,
+  type SnapshotHead,
+} from "../../schemas/Snapshot.ts";
 import { DoneSet } from "./DoneSet.ts";
 import { OpenParts } from "./OpenParts.ts";
 import { needsText } from "./stateChange.ts";
@@ -98,7 +103,7 @@ export class AgentImage {
     image.seq = head.seq as Sequence;
     image.epoch = head.epoch as Epoch;
     image.timeMs = head.time;
-    image.state = head.stateText ?? ("state" in head ? JSON.stringify(head.state) : undefined);
+    image.state = stateTextOf(head);
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });

@@ -26,6 +26,11 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     ...("state" in head ? { state: { set: head.state } } : {}),
     ...(head.done.length === 0 ? {} : { done: head.done.map(([key]) => key) }),
   };
+  // Splices of later events need the very text, which `set` can't always contain.
+  const exact: TurnRecord[] =
+    head.stateText === undefined
+      ? []
+      : [{ cause: first.cause, state: { splice: [0, 0, head.stateText] } }];
   const stepsOf = new Map(head.steps);
   const begun = head.begun.map(([key, attempts, seq]): TurnRecord => {
     const steps = stepsOf.get(key)?.map(([step, ...result]) => ({
@@ -47,7 +52,7 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     host: HOST,
     epoch: head.epoch,
     time: head.time,
-    turns: [first, ...begun],
+    turns: [first, ...exact, ...begun],
     // The agent may have schedules, whose timers a copy must arm (`agents restore`).
     schedules: {},
     ...(head.pages === 0 ? {} : { pages: head.pages }),

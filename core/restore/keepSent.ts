@@ -10,6 +10,7 @@
 import { BUDGET_TABLES } from "../budget/Budgets.ts";
 import { copyTable } from "../database/copyTable.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
+import { withoutTriggers } from "../database/withoutTriggers.ts";
 import { CALLS_TABLE } from "../durableCall/CallLane.ts";
 import { RESULTS_TABLE } from "../durableCall/CallResults.ts";
 import { MCP_EVENTS, MCP_STREAMS } from "../mcp/mcpSessionTables.ts";
@@ -39,12 +40,14 @@ const KEPT = [
 /** Puts it from the agent's present database into the past one, as committed. */
 export function keepSent(now: AgentDatabase, past: AgentDatabase): void {
   if (now.isEmpty && past.isEmpty) return;
-  for (const table of KEPT) copyTable(now, past, table);
-  copyStreams(now, past);
-  copyKeptMessages(now, past);
-  // When the two expire.
-  copyAlarm(now, past);
-  copySubAgents(now, past);
-  keepApprovals(now, past);
+  withoutTriggers(past, () => {
+    for (const table of KEPT) copyTable(now, past, table);
+    copyStreams(now, past);
+    copyKeptMessages(now, past);
+    // When the two expire.
+    copyAlarm(now, past);
+    copySubAgents(now, past);
+    keepApprovals(now, past);
+  });
   if (past.freeze() !== undefined) past.committed();
 }

@@ -13,7 +13,7 @@
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import { pageCount, pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Epoch } from "../../schemas/Address.ts";
-import type { Snapshot } from "../../schemas/Snapshot.ts";
+import { stateTextOf, type Snapshot } from "../../schemas/Snapshot.ts";
 import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
 import { QueueTable, toQueueItem } from "../queue/QueueTable.ts";
 import { earliest } from "../schedule/planAlarms.ts";
@@ -55,7 +55,7 @@ export function restoreEvent(options: RestoreOptions): Restoring {
     const then = past.image();
     const changed = now.length + then.length > 0;
     const delta = changed ? pageDeltaBetween(now, then) : new Uint8Array(0);
-    const text = "state" in to.head ? JSON.stringify(to.head.state) : undefined;
+    const text = stateTextOf(to.head);
     const state = JSON.parse(
       diffState(image.state, text, image.stateIsExact),
     ) as TurnRecord["state"];

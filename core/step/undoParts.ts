@@ -11,6 +11,7 @@ import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/Jo
 import { pageCount, pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
+import { withoutTriggers } from "../database/withoutTriggers.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { OpenParts } from "../journal/OpenParts.ts";
@@ -88,10 +89,12 @@ function keepShared(
   const { database } = databases.open(id);
   try {
     database.restore(now);
-    copyStreams(database, past);
-    copyKeptMessages(database, past);
-    copyAlarm(database, past);
-    copySubAgents(database, past);
+    withoutTriggers(past, () => {
+      copyStreams(database, past);
+      copyKeptMessages(database, past);
+      copyAlarm(database, past);
+      copySubAgents(database, past);
+    });
     if (past.freeze() !== undefined) past.committed();
   } finally {
     database.close();

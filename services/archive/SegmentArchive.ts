@@ -141,11 +141,9 @@ export class SegmentArchive implements ArchiveShape {
   /** Rule 3. */
   private async rowsAt(id: AgentId, place: ArchivePlace): Promise<string> {
     const found = await this.ask(() => this.options.store.get(place.segment, place));
-    const where = `the archived part of ${addressKey(id)} in ${place.segment}`;
-    if (found === undefined) throw new CorruptFrame({ message: `${where} is gone` });
-    if (found.length !== place.bytes || sha256(found) !== place.sha256)
+    if (found === undefined || found.length !== place.bytes || sha256(found) !== place.sha256)
       throw new CorruptFrame({
-        message: `${where} is damaged: put the segment back from a copy of the archive`,
+        message: `the archived part of ${addressKey(id)} in ${place.segment} is ${found === undefined ? "gone" : "damaged"}: put the segment back from a copy of the archive`,
       });
     return (await this.gzip.unzip(found)).toString();
   }

@@ -73,6 +73,9 @@ function askedHelp(args: ReadonlyArray<string>): ReadonlyArray<string> {
   return about === "help" || about.startsWith("-") ? ["--help"] : [about];
 }
 
+/** Beside the commands there is room for this in a terminal of 80 columns. */
+const SUMMARY_COLUMNS_MIN = 36;
+
 /** Adds the given command, and the others with only what the list of commands shows. */
 async function addCommands(program: Command, context: CommandContext): Promise<void> {
   const { args } = context;
@@ -80,10 +83,13 @@ async function addCommands(program: Command, context: CommandContext): Promise<v
   const takes = new Map<Command, string>();
   const help = new Help();
   program.configureHelp({
+    // In the list of commands, all of which have options.
     subcommandTerm: (command) =>
-      takes.has(command)
+      (takes.has(command)
         ? `${command.name()} ${takes.get(command)}`.trimEnd()
-        : help.subcommandTerm(command),
+        : help.subcommandTerm(command)
+      ).replace(" [options]", ""),
+    minWidthToWrap: SUMMARY_COLUMNS_MIN,
   });
   for (const [heading, commands] of COMMAND_GROUPS) {
     program.commandsGroup(heading);

@@ -33,6 +33,8 @@ interface NewsLine {
   readonly deliveries?: ReadonlyArray<DeliveryRecord>;
   readonly connections?: true;
   readonly overview?: unknown;
+  /** In every line until the broker answers again. */
+  readonly unreachable?: true;
 }
 
 export class NewsStreams {
@@ -93,13 +95,16 @@ class News {
   private deliveries: DeliveryRecord[] = [];
   private connections = false;
   private overview: unknown;
+  private unreachable = false;
+  private isTold = true;
 
   get isEmpty(): boolean {
     return (
       this.agents.size === 0 &&
       this.deliveries.length === 0 &&
       !this.connections &&
-      this.overview === undefined
+      this.overview === undefined &&
+      this.isTold
     );
   }
 
@@ -113,7 +118,11 @@ class News {
     } else if ("deliveries" in news)
       this.deliveries = [...this.deliveries, ...news.deliveries].slice(-NAMED_MAX);
     else if ("connections" in news) this.connections = true;
-    else this.overview = news.overview;
+    else {
+      this.unreachable = "unreachable" in news;
+      this.isTold = false;
+      if ("overview" in news) this.overview = news.overview;
+    }
     this.wake();
   }
 
@@ -129,7 +138,9 @@ class News {
       ...(this.deliveries.length > 0 && { deliveries: this.deliveries }),
       ...(this.connections && { connections: true as const }),
       ...(this.overview !== undefined && { overview: this.overview }),
+      ...(this.unreachable && { unreachable: true as const }),
     };
+    this.isTold = true;
     this.agents.clear();
     this.isTooMany = false;
     this.deliveries = [];

@@ -66,6 +66,8 @@ export interface News {
   readonly deliveries?: ReadonlyArray<unknown>;
   readonly connections?: true;
   readonly overview?: unknown;
+  /** The console's broker does not answer. */
+  readonly unreachable?: true;
 }
 
 /** Calls `tell` for each line until `signal` fires. Rejects when the connection ends. */

@@ -217,7 +217,7 @@ export function useNewsCount(concerns: (news: News) => boolean): number {
 /** Pause between two attempts to subscribe again. */
 const RETRY_MS = 2_000;
 
-/** Follows the news of `path`. `live`: the connection is open. */
+/** Follows the news of `path`. `live`: the connection is open, and the console's broker answers. */
 export function useNewsStream(path: string) {
   const [live, setLive] = useState(false);
   const watchers = useRef(new Set<(news: News) => void>());
@@ -240,9 +240,9 @@ export function useNewsStream(path: string) {
     const run = async (): Promise<void> => {
       while (!signal.aborted) {
         const tell = (news: News): void => {
-          setLive(true);
+          setLive(news.unreachable !== true);
           // A hidden tab asks for nothing until it is visible.
-          if (document.hidden) lost = true;
+          if (document.hidden || news.unreachable === true) lost = true;
           else pass(news);
         };
         try {

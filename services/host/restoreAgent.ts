@@ -9,7 +9,7 @@
  *    bring back data whose removal the operator has not seen.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { Snapshot } from "../../schemas/Snapshot.ts";
+import { stateTextOf, type Snapshot } from "../../schemas/Snapshot.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { restoreEvent } from "../../core/restore/restoreEvent.ts";
 import { timerOf } from "../../core/schedule/BrokerTimers.ts";
@@ -54,8 +54,7 @@ export async function restoreAgent(
     if (timer !== undefined) await timers.arm(id, timer.name, timer.dueMs, timer.envelope);
     const stored = await journal.append(id, event.data, { expectedSeq: image.seq, signal });
     if (stored._tag !== "Stored") throw new AgentDiscarded();
-    const state = "state" in to.head ? JSON.stringify(to.head.state) : undefined;
-    agentOutlet(services).publishState(id, stored.seq, event.head.time, state);
+    agentOutlet(services).publishState(id, stored.seq, event.head.time, stateTextOf(to.head));
     return stored.seq;
   } finally {
     database.close();

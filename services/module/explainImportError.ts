@@ -3,9 +3,17 @@
  * remedy. Pure. Kinds of errors are distinguished by code and class. The text of esbuild's and
  * Node's messages is only passed on, unless it is the only place that names the file.
  */
+import { fileURLToPath } from "node:url";
 import { withoutLoadMark } from "../node/loadMark.ts";
+import { ownFolder } from "../ownPackage/ownFile.ts";
 import { underInstalledName } from "../ownPackage/installedName.ts";
 import { explainMissingImport } from "./missingImports.ts";
+
+/** Node has no code for a name of CommonJS, and its advice, a `.cjs` file, does not help here. */
+const COMMON_JS =
+  /^(require|module|exports|__filename|__dirname) is not defined in ES module scope.*/s;
+
+const OWN_FOLDER = fileURLToPath(ownFolder);
 
 export function explainImportError(error: unknown, file: string): string {
   if (!(error instanceof Error)) return `${file}: threw ${JSON.stringify(error)} while loading`;
@@ -24,17 +32,36 @@ export function explainImportError(error: unknown, file: string): string {
   if (code === "ERR_MODULE_NOT_FOUND" && message.startsWith("Cannot find package"))
     return `${file}: ${message}. Install it beside the module (npm install)`;
   if (code === "ERR_MODULE_NOT_FOUND") return `${file}: ${message}. Check the path of the import`;
-  return `${file}: failed while loading\n${stackOf(error)}`;
+  const heading = `${file}: failed while loading\n`;
+  const [, name] = COMMON_JS.exec(message) ?? [];
+  if (name === undefined) return heading + stackOf(error);
+  const said = `${error.name}: ${name} is not defined: modules are ES modules here, whatever their package.json says. Write ${insteadOf(name)}`;
+  return heading + [`  ${said}`, ...framesOf(error).map((line) => `  ${line}`)].join("\n");
 }
 
-/** The error with the stack frames in the user's own files, or with all if there are none. */
+function insteadOf(name: string): string {
+  if (name === "require") return '`import … from "…"`';
+  if (name.startsWith("__")) return `import.meta.${name.slice(2)}`;
+  return "`export`";
+}
+
+/** The error with its frames. */
 function stackOf(error: Error): string {
   const lines = withoutLoadMark(error.stack ?? String(error)).split("\n");
-  const heading = lines.filter((line) => !/^\s+at /.test(line));
-  const frames = lines.filter((line) => /^\s+at /.test(line));
-  const own = frames.filter(
-    (line) => !/node:internal|\/node_modules\/|\/services\/module\//.test(line),
-  );
-  const shown = own.length > 0 ? own : frames;
-  return [...heading, ...shown].map((line) => `  ${line}`).join("\n");
+  const heading = lines.filter((line) => !isFrame(line));
+  return [...heading, ...framesOf(error)].map((line) => `  ${line}`).join("\n");
 }
+
+/**
+ * The stack frames in the user's own files; if there are none, those in packages. Frames of Node
+ * and of this package help nobody.
+ */
+function framesOf(error: Error): ReadonlyArray<string> {
+  const frames = withoutLoadMark(error.stack ?? "")
+    .split("\n")
+    .filter((line) => isFrame(line) && !line.includes("node:") && !line.includes(OWN_FOLDER));
+  const own = frames.filter((line) => !line.includes("/node_modules/"));
+  return own.length > 0 ? own : frames;
+}
+
+const isFrame = (line: string): boolean => /^\s+at /.test(line);

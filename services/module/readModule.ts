@@ -54,8 +54,12 @@ export function readModule(
       isEntrypointClass(entry[1]),
     ),
   );
-  if (agents.size === 0 && main["fetch"] === undefined && main["email"] === undefined)
+  if (agents.size === 0 && main["fetch"] === undefined && main["email"] === undefined) {
+    const held = Object.values(main).find(isAgentClass);
+    if (held !== undefined)
+      refuse(`the default export has the class ${held.name}. Export it itself: export class ${held.name} …`); // prettier-ignore
     refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
+  }
   const webhooks = readWebhooks(main["webhooks"], agents, refuse);
   return {
     file,

@@ -32,10 +32,13 @@ import { NotPermitted } from "./client/ReplyInbox.ts";
 import { headers, type HeaderBlock } from "./client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 
-/** The object store's usual chunk: small enough for any payload limit in use. */
-const CHUNK_BYTES = 128 * 1024;
+/**
+ * Half of the usual payload limit, and not the object store's usual 128 KiB: the server rewrites a
+ * block of 8 MB for each chunk that it overwrites.
+ */
+const CHUNK_BYTES = 512 * 1024;
 /** 4 MiB in flight: enough to hide the round trip. */
-const CHUNKS_IN_FLIGHT = 32;
+const CHUNKS_IN_FLIGHT = 8;
 /** Attempts to read a blob that is replaced during the read. */
 const READS_MAX = 3;
 

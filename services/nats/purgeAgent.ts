@@ -15,7 +15,10 @@
  *    with names that long, only blobs with a claim check are found.
  * 4. A batch of delivery records is one message with those of other agents. Those are stored again,
  *    as the newest batch, before the message is deleted.
+ * 5. For each deletion the server writes the message's block anew, up to 8 MB, and stores nothing
+ *    in the stream meanwhile. Other agents' writes get as much time as the deletions.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Purged } from "../../core/journal/Purged.ts";
 import { shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
@@ -25,9 +28,6 @@ import { ApiRefusal } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { blobNameOf, blobStores, type BlobStore } from "./layout/blobStores.ts";
 import { decodeBlobEntry } from "./NatsBlobs.ts";
-
-/** Deletions in flight: enough to hide the round trip, and few enough not to delay other writes. */
-const DELETIONS_AT_ONCE = 16;
 
 /**
  * `keepEventsFrom`: the first event that stays. Rejects with `BrokerUnavailable` or `ApiRefusal`
@@ -99,17 +99,14 @@ async function eraseMessages(
   if (toSeq !== undefined && toSeq < 1) return 0;
   const range = { fromSeq: 1, ...(toSeq === undefined ? {} : { toSeq }) };
   let count = 0;
-  let group: Array<Promise<void>> = [];
   for await (const { seq, data } of nats.reader.messages(stream, subject, range)) {
     const blob = findClaimCheck(data)?.blob; // the blob of a damaged claim check is found by its prefix
     if (blob !== undefined) claimed?.add(blob);
-    group.push(deleteMessage(nats, stream, seq));
+    const startMs = performance.now();
+    await deleteMessage(nats, stream, seq);
     count++;
-    if (group.length < DELETIONS_AT_ONCE) continue;
-    await Promise.all(group);
-    group = [];
+    await delay(performance.now() - startMs); // rule 5
   }
-  await Promise.all(group);
   return count;
 }
 

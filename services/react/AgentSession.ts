@@ -124,9 +124,13 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     for (const listener of this.#listeners) listener();
   }
 
-  /** A connection was lost, maybe for its query: the next connection queries again (rule 3). */
+  /**
+   * A connection was lost, possibly because of its query: the next connection queries again (rule
+   * 3). The result that it had expires without effect: a reconnect would begin the pauses anew.
+   */
   closed(client: HookClient<AgentT, State>): void {
     if (client !== this.#live || !client.shouldReconnect || this.#renewing) return;
+    clearTimeout(this.#expiry);
     if (this.#usedQuery !== undefined && this.queryKey !== undefined)
       this.#queries.drop(this.queryKey, this.#usedQuery);
   }

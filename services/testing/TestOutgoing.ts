@@ -9,6 +9,7 @@ import type { MailTransportShape, OutgoingMail } from "../../core/mail/MailTrans
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
+import { fetched } from "./fetched.ts";
 
 /** One attempt of a request or mail that an agent sent. */
 export interface Sent {
@@ -87,9 +88,10 @@ export class TestOutgoing {
 
   /** Answers an agent's own `fetch`. Rejects without a handler. */
   fetch(request: Request): Promise<Response> {
-    return this.answer("fetch", request, () => {
-      throw new TypeError(`fetch ${request.method} ${request.url}: ${this.unanswered}`);
-    });
+    const fallback = ({ method, url }: Request): never => {
+      throw new TypeError(`fetch ${method} ${url}: ${this.unanswered}`);
+    };
+    return fetched(request, (asked) => this.answer("fetch", asked, fallback));
   }
 
   private async answer(

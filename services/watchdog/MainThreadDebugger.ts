@@ -1,6 +1,6 @@
 /**
  * The main thread's debugger, as the watchdog's thread uses it: pauses the code of the main thread,
- * asks what runs (`WHAT_RUNS`), and resumes it.
+ * asks what runs (`askedAt`), and resumes it.
  *
  * 1. Only JavaScript can be paused, regular expressions and SQL included. Where the main thread
  *    sends no message for `SILENT_MS_MAX`, its code is native.
@@ -10,7 +10,7 @@
 import { Session, type Debugger, type InspectorNotification } from "node:inspector";
 import { ownFolder } from "../ownPackage/ownFile.ts";
 import { mainThreadWaitedMs } from "./HoldMeter.ts";
-import { WHAT_RUNS, type PausedCode } from "./pausedCode.ts";
+import { askedAt, type PausedCode } from "./pausedCode.ts";
 
 /**
  * Rule 1. The debugger pauses JavaScript within some 100 ms, and within a second and more where the
@@ -111,7 +111,7 @@ export class MainThreadDebugger {
   private ask(author: Debugger.CallFrame, answer: (paused?: Paused) => void): void {
     const { lineNumber, columnNumber = 0 } = author.location;
     const url = this.urlOf(author);
-    const expression = `globalThis["${WHAT_RUNS}"](${JSON.stringify(url)}, ${lineNumber}, ${columnNumber})`;
+    const expression = askedAt(url, lineNumber, columnNumber);
     this.session.post("Runtime.evaluate", { expression, returnByValue: true }, (error, given) => {
       const code = error === null ? (given.result.value as PausedCode | undefined) : undefined;
       answer(code && { code, inAuthors: isAuthors(url) });
@@ -124,5 +124,5 @@ export class MainThreadDebugger {
 }
 
 /** Not Node's own, and not a dependency's: the line that the author can change. */
-const isAuthors = (url: string): boolean =>
+export const isAuthors = (url: string): boolean =>
   url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(ownFolder);

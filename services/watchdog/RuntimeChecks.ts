@@ -9,6 +9,9 @@
  *    before the next one.
  * 2. The checks run on broken parts. They therefore use only what is tested, each in its test.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { EventEmitter } from "node:events";
+import { Socket } from "node:net";
 
 /** Rule 1. More than a busy event loop leaves between two beats. */
 const FAILS_MAX = 4;
@@ -25,6 +28,7 @@ interface RuntimePart {
 
 const KEY = {};
 const [NUMBERS, MAP, SET] = [[1, 2], new Map([[KEY, 1]]), new Set([KEY])];
+const STORAGE = new AsyncLocalStorage<object>();
 const TEXT = '{"a":[1,"b"]}';
 
 function makeParts(): ReadonlyArray<RuntimePart> {
@@ -63,6 +67,11 @@ function makeParts(): ReadonlyArray<RuntimePart> {
     part("Math.floor", () => Math.floor, () => Math.floor(1.5) === 1),
     part("Math.max", () => Math.max, () => Math.max(1, 2) === 2),
     part("Math.min", () => Math.min, () => Math.min(1, 2) === 1),
+    part("EventEmitter.prototype.on", () => EventEmitter.prototype.on, () => isHeard(new EventEmitter())),
+    part("EventEmitter.prototype.emit", () => EventEmitter.prototype.emit, () => isHeard(new EventEmitter())),
+    part("net.Socket.prototype.write", () => Socket.prototype.write, writes()),
+    part("AsyncLocalStorage.prototype.run", () => STORAGE.run, () => keeps(STORAGE)),
+    part("AsyncLocalStorage.prototype.getStore", () => STORAGE.getStore, () => keeps(STORAGE)),
     part("Function.prototype.call", () => sum.call, () => sum.call(undefined, NUMBERS) === 3),
   ]; // prettier-ignore
 }
@@ -142,6 +151,31 @@ function advances(read: () => number): () => boolean {
     const last = before;
     before = read();
     return before > last;
+  };
+}
+
+const keeps = (storage: AsyncLocalStorage<object>): boolean =>
+  storage.run(KEY, () => storage.getStore()) === KEY;
+
+function isHeard(emitter: EventEmitter): boolean {
+  let heard = 0;
+  emitter.on("event", (n: number) => (heard = n));
+  emitter.emit("event", 1);
+  return heard === 1;
+}
+
+/** Whether a socket that is never connected passes on what is written to it. */
+function writes(): () => boolean {
+  let written = 0;
+  const write: Socket["_write"] = (_chunk, _encoding, done) => {
+    written++;
+    done();
+  };
+  const socket = Object.assign(new Socket(), { _write: write });
+  return () => {
+    const before = written;
+    socket.write("a");
+    return written > before;
   };
 }
 

@@ -5,6 +5,7 @@
  * - A beat, twice a second: the process runs. `held`: its main thread does not.
  * - Each hold of the main thread that is over (`Stall`).
  * - Why the process is about to end, just before it does.
+ * - Which turns run, after an end without a reason (`TurnReports`).
  */
 import { writeSync } from "node:fs";
 import type { NamedTurn } from "./Board.ts";
@@ -15,6 +16,12 @@ const REPORTS_FD = 4;
 
 /** Twice a second is often enough to tell a held process from a frozen one within a lease's TTL. */
 export const REPORT_BEAT_MS = 500;
+
+/**
+ * For so long after an end without a reason, workers report their turns. An agent that ends a
+ * process only now and then harms its neighbours little.
+ */
+export const TURNS_REPORTED_MS = 600_000;
 
 /** Why a process ends, and whose turn it was. */
 export interface Ending {
@@ -29,7 +36,11 @@ export interface Ending {
 export type WatchdogReport =
   | { readonly beat: true; readonly held: boolean }
   | { readonly stall: Stall }
-  | { readonly ending: Ending };
+  | { readonly ending: Ending }
+  /** A turn runs. `entered`: its number in this process. */
+  | { readonly entered: number; readonly turn: NamedTurn }
+  /** The turn with this number runs no longer. */
+  | { readonly left: number };
 
 /** Never throws: without a control process there is no receiver. */
 export function report(what: WatchdogReport): void {
@@ -56,14 +67,19 @@ export function reportReader(onReport: (report: WatchdogReport) => void): (chunk
 /** Undefined for anything else: agents' code can write to the pipe, too. */
 function readReport(line: string): WatchdogReport | undefined {
   try {
-    const { beat, held, stall, ending } = JSON.parse(line) as {
+    const { beat, held, stall, ending, entered, left, ...of } = JSON.parse(line) as {
       readonly beat?: unknown;
       readonly held?: unknown;
+      readonly entered?: unknown;
+      readonly left?: unknown;
+      readonly turn?: Partial<NamedTurn>;
       readonly stall?: Partial<Stall>;
       readonly ending?: Partial<Ending>;
     };
     if (beat === true) return { beat, held: held === true };
     if (isStall(stall)) return { stall };
+    if (typeof entered === "number" && isTurn(of.turn)) return { entered, turn: of.turn };
+    if (typeof left === "number") return { left };
     if (typeof ending?.reason !== "string") return undefined;
     const { reason, turn, exactly } = ending;
     return { ending: { reason, turn: isTurn(turn) ? turn : undefined, exactly: exactly === true } };

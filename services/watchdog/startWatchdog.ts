@@ -8,8 +8,7 @@
  * over when the leases have expired. What the agents had stored is not affected, and the input that
  * held the thread counts as one that may have ended its host (`core/input/Suspects`).
  *
- * The log also names the agent whose code ends its process by `process.exit()`, `process.abort()`
- * or `process.kill()`.
+ * The log also names the agent whose code ends its process (`watchExits`).
  */
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
@@ -28,8 +27,9 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { residentMb } from "./judgeMemory.ts";
-import { report } from "./reports.ts";
+import { report, TURNS_REPORTED_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
+import { reportTurns } from "./TurnReports.ts";
 import {
   WHAT_RUNS,
   type PausedCode,
@@ -48,6 +48,8 @@ export interface WatchdogOptions {
   readonly rssBytesMax: number;
   /** A control process reads the reports (`reports`). */
   readonly reports: boolean;
+  /** The process takes the place of one that has ended without a reason. */
+  readonly reportsTurns: boolean;
   readonly onStall: (stall: Stall) => void;
 }
 
@@ -64,7 +66,15 @@ interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log, endings: folder, reports, rssBytesMax, onStall }: WatchdogOptions,
+  {
+    cpuSeconds,
+    log,
+    endings: folder,
+    reports,
+    reportsTurns,
+    rssBytesMax,
+    onStall,
+  }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -154,6 +164,9 @@ export function startWatchdog(
     const all = { ...log.fields, ...fields, stack: stackOf() };
     writeStderr(logLine(log.format, { ...entry, fields: all }));
   });
+  let reported = reportsTurns ? reportTurns(nameTurn) : undefined;
+  const endReports = setTimeout(() => (reported = undefined), TURNS_REPORTED_MS);
+  endReports.unref();
   return {
     ambient: {
       current: ambient.current,
@@ -163,11 +176,13 @@ export function startWatchdog(
           checks.look(noteReplaced);
           enter(turn);
         }
-        return ambient.run(turn, f);
+        if (reported === undefined) return ambient.run(turn, f);
+        return reported(turn, () => ambient.run(turn, f));
       },
     },
     stop: async () => {
       clearInterval(beats);
+      clearTimeout(endReports);
       unwatch();
       await thread.terminate();
     },
@@ -184,7 +199,7 @@ const FATAL: ReadonlySet<unknown> = new Set(
 function watchExits(onEnd: (how: string) => void): () => void {
   // `process.exit()` calls `reallyExit` by its name, in every release of Node.
   const ends = process as NodeJS.Process & { reallyExit: NodeJS.Process["exit"] };
-  const { reallyExit, abort, kill } = ends;
+  const { reallyExit, abort, kill, disconnect, emit } = ends;
   ends.reallyExit = (code) => {
     onEnd("process.exit()");
     return reallyExit.call(process, code);
@@ -197,7 +212,19 @@ function watchExits(onEnd: (how: string) => void): () => void {
     if (pid === process.pid && FATAL.has(signal)) onEnd(`process.kill() with ${signal}`);
     return kill.call(process, pid, signal);
   };
-  return () => void Object.assign(process, { reallyExit, abort, kill });
+  // A worker stops without its channel. Where there is none, the function is missing.
+  if (disconnect !== undefined)
+    ends.disconnect = () => {
+      onEnd("process.disconnect()");
+      disconnect.call(process);
+    };
+  // Real signals arrive here, too, in no turn.
+  const emitNamed = (event: string | symbol, ...args: unknown[]): unknown => {
+    if (FATAL.has(event)) onEnd(`process.emit("${String(event)}")`);
+    return Reflect.apply(emit, process, [event, ...args]);
+  };
+  Object.assign(ends, { emit: emitNamed });
+  return () => void Object.assign(process, { reallyExit, abort, kill, disconnect, emit });
 }
 
 /** Lines from 0, as the debugger and source maps count them. */

@@ -15,8 +15,8 @@
  *    the control process. A short one is looked into only if it is logged, or if those of its agent
  *    add up (`HeavyHolders`); else it counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn that is most often found running is named, else the turn that entered last. `exactly` is
- *    true only if that turn runs nearly always: the memory may be another's.
+ *    turn that is most often found running is named, else the last that entered. `exactly` is true
+ *    only if it runs nearly always: the memory may be another's. `HeapSites` says who allocated it.
  * 7. A process that can open no more files is ended (no turn is named), and one whose code has
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
@@ -25,6 +25,7 @@ import { logLine, type LogLevel } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
+import { HeapSites } from "./HeapSites.ts";
 import { HeavyHolders } from "./HeavyHolders.ts";
 import { HoldMeter, mainThreadWaitedMs } from "./HoldMeter.ts";
 import { judgeLook, type Judged } from "./judgeLook.ts";
@@ -51,6 +52,14 @@ const LOOKS_EVERY_MS = 15;
  */
 const NEARLY_ALWAYS = 0.75;
 const SEEN_MIN = 3;
+/** Rule 6: until then a heap is as large as the work needs, and nobody asks what fills it. */
+const HEAP_SAMPLED = 0.5;
+/**
+ * Rule 6: for the answer which functions these are. V8 collects all garbage first, some two seconds
+ * for 4 GB. A thread that is held may make V8 abort at any time.
+ */
+const ANSWER_MS = 3_000;
+const HELD_ANSWER_MS = 500;
 /** Rule 6: V8 counts so many as the young generation. */
 const SEMI_SPACES = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
@@ -139,12 +148,14 @@ const limitOf = (turn: Pick<WatchedTurn, "limitMs"> | undefined): number => {
 let fullSinceMs: number | undefined;
 /** The process is being ended for its memory. */
 let isEnding = false;
+const sites = new HeapSites();
 
 /** Rule 6. */
 function lookAtMemory(nowMs: number): void {
   if (isEnding || board.debugged) return;
   const { heapMb, rssMb: beatRssMb } = board.atBeat;
   if (beatRssMb === 0) return; // no beat yet
+  if (heapMb >= heapLimitMb * HEAP_SAMPLED) sites.start();
   const seen = { heapMb, beatRssMb, rssMb: residentMb(), heapLimitMb, rssMaxMb };
   const fullForMs = fullSinceMs === undefined ? 0 : nowMs - fullSinceMs;
   const judged = judgeMemory({ ...seen, held: heldMs > 0, fullForMs });
@@ -196,6 +207,9 @@ async function endFull(text: string): Promise<void> {
   });
   if (code !== undefined)
     noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
+  const allocatedBy = await sites.largest(isHeldNow() ? HELD_ANSWER_MS : ANSWER_MS);
+  if (allocatedBy.length > 0)
+    write("error", "functions that allocated what fills the heap", { allocatedBy });
   process.kill(process.pid, "SIGKILL");
 }
 

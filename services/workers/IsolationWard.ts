@@ -125,6 +125,7 @@ export class IsolationWard {
       class: agent.class,
       name: agent.name,
       reason: ending!.reason,
+      ...(!ending!.exactly && { exactly: false }),
     });
     if (ending!.exactly) this.records.ended(agent, ending);
     this.isolate(owner, agent, 1);

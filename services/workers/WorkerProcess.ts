@@ -32,5 +32,12 @@ export interface WorkerProcess {
   readonly kill: () => void;
 }
 
-export const describeEnd = ({ code, signal }: WorkerEnd): string =>
-  signal !== null ? signal : code === null ? "it could not be started" : `exit code ${code}`;
+/** The exit code of Node where a module's top level awaits what nothing is left to end. */
+const UNSETTLED_AWAIT = 13;
+
+export function describeEnd({ code, signal }: WorkerEnd): string {
+  if (signal !== null) return signal;
+  if (code === null) return "it could not be started";
+  const why = code === UNSETTLED_AWAIT ? ", as of a top-level await that never ends" : "";
+  return `exit code ${code}${why}`;
+}

@@ -4,6 +4,8 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
+import { loadForRuns } from "../../services/cli/serving/loadForRuns.ts";
+import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
@@ -97,6 +99,16 @@ test("a selection without webhooks says that nothing was compared", async () => 
   expect(none.code).toBe(0);
   expect(none.out).toContain("0 the same");
   expect(none.err).toContain("Nothing was compared");
+});
+
+test("says that the module's top level may wait without end", async () => {
+  const lines: string[] = [];
+  const terminal = { cwd: "/", env: {}, err: (line: string) => lines.push(line) };
+  const late = { after: (_ms: number, f: () => void) => (f(), () => undefined) };
+  // The test's own process has no module hooks: the load ends with an error.
+  const load = loadForRuns(terminal as unknown as Terminal, late, "absent.ts", new Set());
+  await expect(load).rejects.toThrow("no such file");
+  expect(lines.join("\n")).toContain("absent.ts is still loading: does its top level await");
 });
 
 test("on other code each webhook reports its own differences", async () => {

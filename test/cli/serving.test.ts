@@ -208,6 +208,8 @@ describe("agents dev", () => {
     writeFileSync(at("server.ts"), `await new Promise(() => undefined);\n${MODULE("one")}`);
     const dev = start(["dev", ...FREE]);
     await dev.printed(/server\.ts is still loading: does its top level await something/);
+    expect(await dev.ended).toBe(1);
+    expect(dev.errors).toContain("(exit code 13, as of a top-level await that never ends)");
   });
 
   it("goes on with a change although the code before it waits at its top level without end", async () => {
@@ -262,7 +264,7 @@ describe("agents dev", () => {
       writeFileSync(at("server.ts"), `process.exit(${code});\n${MODULE("one")}`);
       const dev = start(["dev", ...FREE]);
       expect(await dev.ended).toBe(1);
-      expect(dev.errors).toContain(`ended before it served (exit code ${code})`);
+      expect(dev.errors).toContain(`ended before it served (exit code ${code}`);
     }
   });
 

@@ -263,3 +263,19 @@ it("can be used with the keyboard alone", async () => {
   expect(asked.filter((query) => query.includes("text="))).toEqual(["?text=desk&limit=100"]);
   await page.close();
 });
+
+it("says that it is not connected while the broker does not answer", async () => {
+  const { page } = await open();
+  const badge = page.locator("header").getByRole("status");
+  const says = (text: string) =>
+    pollUntil(`the page says ${text}`, async () => {
+      const saw = await badge.textContent();
+      return saw === text || { done: false, saw };
+    });
+  await says("live");
+  const { nats } = notes.installation;
+  nats.freeze();
+  await says("not connected").finally(() => nats.thaw());
+  await says("live");
+  await page.close();
+});

@@ -8,6 +8,11 @@ it("the command-line reference is what the commands' help says", async () => {
   expect(page, 'stale: run "npm run docs:cli"').toBe(await cliReference());
 });
 
+it("no line of the help is wider than 100 columns", async () => {
+  const lines = (await cliReference()).split("\n").filter((line) => !line.startsWith("<!--"));
+  expect(lines.filter((line) => line.length > 100)).toEqual([]);
+});
+
 it("each command has a section", async () => {
   const titles = [...(await cliReference()).matchAll(/^#+ `(agents.*)`$/gm)].map(
     ([, title]) => title,

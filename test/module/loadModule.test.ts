@@ -137,6 +137,23 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect(error!.message).not.toContain("agents-load");
   });
 
+  it("says what to write in the place of what only CommonJS has", async () => {
+    const refused = async (name: string, text: string): Promise<string> =>
+      (await loader.load(put(name, text))).error!.message;
+    const main = await refused(
+      "server.cjs",
+      `const a = 1;\nconst { Agent } = require("agents");\n`,
+    );
+    expect(main).toMatch(/require is not defined: modules are ES modules .*Write `import … from/);
+    expect(main).toContain(`${at("server.cjs")}:2:`);
+    expect(await refused("server.ts", "console.log(__dirname);")).toContain("import.meta.dirname");
+    const named = `import { a } from "./lib.js";\nexport const b = a;\n`;
+    put("lib.js", "exports.a = 1;");
+    const lacks = await refused("names.ts", named);
+    expect(lacks).toContain("names.ts:1");
+    expect(lacks).not.toMatch(/node:internal|loadModule/);
+  });
+
   it("reports what a missing import was and in which file, and watches for it", async () => {
     const file = put("server.ts", `import "./gone.ts";`);
     const { error, files } = await loader.load(file);

@@ -107,6 +107,7 @@ describe("the shape of a module", () => {
   const bad: ReadonlyArray<readonly [string, Record<string, unknown>, RegExp]> = [
     ["no agent class", { helper() {} }, /m\.ts: no agent class is exported[^]*extends Agent/],
     ["a class that is not an agent", { Plain: class Plain {} }, /no agent class is exported/],
+    ["an agent in the default export", { default: { Team } }, /default export has the class Team. Export it itself/],
     ["an agent as the default export", { Repo, default: Team }, /default export is the agent class Team/],
     ["a class named as another's export", { Repo, Other: Twin, Two: Object.defineProperty(class extends Agent {}, "name", { value: "Other" }) }, /two agent classes are named Other.*rename/],
     ["two classes of one name in URLs", { FooBar: class FooBar extends Agent {}, FOO_BAR: class FOO_BAR extends Agent {} }, /FooBar and FOO_BAR are both foo-bar in URLs.*rename/],

@@ -1,4 +1,4 @@
-/** Erasing an agent while the broker stores nothing: others lose nothing; a new run ends it. */
+/** Erasing an agent beside others, also while the broker stores nothing for a moment. */
 import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
@@ -45,4 +45,30 @@ test.each<[string, PublishOutcome]>([
   expect(await others()).toEqual(["a", "b"]);
   await purgeAgent(nats, ID, KEEP);
   expect(await others()).toEqual(["b"]);
+});
+
+test("the broker has as much time for others as for the deletions, which come one by one", async () => {
+  const nats = await used.open(new Subjects("paced"), { shards: 1 });
+  const { publisher, api, reader, subjects } = nats;
+  const [subject, stream] = [subjects.journal(ID), subjects.stream.journal];
+  for (let n = 0; n < 20; n++) await publisher.publish(subject, new Uint8Array(1));
+  let [now, busyMs, startMs] = [0, 0, Infinity];
+  const slow: NatsShape = {
+    ...nats,
+    api: Object.assign(Object.create(api) as typeof api, {
+      call: async (name: string, body?: object) => {
+        if (!name.includes("MSG.DELETE")) return api.call(name, body);
+        const beganMs = performance.now();
+        startMs = Math.min(startMs, beganMs);
+        expect(++now).toBe(1);
+        await Promise.all([api.call(name, body), new Promise((end) => setTimeout(end, 10))]);
+        now--;
+        busyMs += performance.now() - beganMs;
+      },
+    }),
+  };
+  const { events } = await purgeAgent(slow, ID, { keepEventsFrom: 100 as Sequence });
+  expect(events).toBe(20);
+  expect(await collect(reader.messages(stream, subject, { fromSeq: 1 }))).toEqual([]);
+  expect(performance.now() - startMs).toBeGreaterThan(busyMs * 1.8);
 });

@@ -358,6 +358,19 @@ describe("our hook alone", () => {
     // The new connection uses the answer for which it was made.
     expect(asked).toBe(3);
   });
+  it("keeps the pauses between its attempts although a query expires while it is not connected", async () => {
+    let asked = 0;
+    const query = async () => ({ token: `t${++asked}` });
+    const pauseMs = 1_500;
+    await page.mount({ name: freshName(), query, cacheTtl: 1, minReconnectionDelay: pauseMs, maxReconnectionDelay: pauseMs }); // prettier-ignore
+    (await server.peer()).drop();
+    // The first query expires in the pause before this connection.
+    (await server.peer(2)).drop();
+    const lostMs = performance.now();
+    await server.peer(3);
+    expect(performance.now() - lostMs).toBeGreaterThan(pauseMs - 100);
+    expect(asked).toBe(3);
+  });
   it("never evaluates an async query with a cacheTtl of 0 again by time", async () => {
     const asked = { never: 0, often: 0 };
     const query = (what: keyof typeof asked) => async () => ({ token: String(++asked[what]) });

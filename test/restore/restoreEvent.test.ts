@@ -11,6 +11,8 @@ import { restoreEvent } from "../../core/restore/restoreEvent.ts";
 import { BudgetExceeded } from "../../core/budget/Budget.ts";
 import { Budgets } from "../../core/budget/Budgets.ts";
 import { QueueTable } from "../../core/queue/QueueTable.ts";
+import { EXPIRY_ALARM } from "../../core/schedule/ownAlarms.ts";
+import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { Turn } from "../../core/turn/Turn.ts";
 import { CronParser } from "../../services/cronParser/CronParser.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -227,3 +229,36 @@ it.each(["", "ON DELETE CASCADE"])(
     expect(column("SELECT id FROM log ORDER BY id")).toEqual(["next", "w"]);
   },
 );
+
+function arm(database: AgentDatabase, callback: string): void {
+  const table = new ScheduleTable(database);
+  table.make();
+  const sql =
+    "INSERT INTO svc_agents_schedules (callback, type, due_ms) VALUES (?, 'scheduled', 9)";
+  database.query(sql, [callback]);
+}
+
+it("a restore runs no triggers that users have made on what it keeps", () => {
+  const { databases } = opened;
+  const past = databases.open(ID).database;
+  fill(past, "then");
+  const now = databases.open(ID).database;
+  now.restore(commit(past));
+  fill(now, "now");
+  arm(now, EXPIRY_ALARM);
+  arm(past, "work");
+  past.query("CREATE TABLE log (what TEXT)", []);
+  const tables = ["cf_agents_approvals", "cf_agents_workflows", "svc_agents_schedules"];
+  for (const table of tables)
+    for (const event of ["INSERT", "UPDATE", "DELETE"])
+      past.query(
+        `CREATE TRIGGER "${table} ""${event}""" AFTER ${event} ON ${table} BEGIN INSERT INTO log VALUES ('${table} ${event}'); END`,
+        [],
+      );
+  keepSent(now, past);
+  expect(past.query("SELECT what FROM log", []).rows).toEqual([]);
+  expect(new ScheduleTable(past).all()).toHaveLength(2);
+  for (const table of tables) past.query(`DELETE FROM ${table}`, []);
+  const { rows } = past.query("SELECT DISTINCT what FROM log ORDER BY 1", []);
+  expect(rows.flat()).toEqual(tables.map((table) => `${table} DELETE`));
+});

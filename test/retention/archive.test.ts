@@ -162,6 +162,10 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
       await expect(read(agent)).rejects.toBeInstanceOf(CorruptFrame);
       expect(await agent.rebuilt()).toBeDefined();
     }
+    const get = store.get.bind(store);
+    Object.assign(store, { get: async () => undefined });
+    await expect(read(agent)).rejects.toThrow("is gone: put the segment back");
+    Object.assign(store, { get });
     await store.put(segment!, bytes);
     expect(await read(agent)).toHaveLength(16);
   });

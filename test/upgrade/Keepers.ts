@@ -4,7 +4,8 @@
  *
  * 1. Each thing that was stored has run once, in its order where it has one, whichever release ran
  *    it; a cron ran at each of its instants.
- * 2. Of each kind some has run on the other release than the one that stored it, both ways.
+ * 2. Of each kind some has run on the other release than the one that stored it, both ways. On a
+ *    slow machine, the last of a round waits for that.
  * 3. While hosts are replaced no socket closes, and each connection keeps what it knows.
  */
 import { agentId } from "../../schemas/Address.ts";
@@ -24,8 +25,8 @@ interface KeeperStub {
 }
 
 const NAMES = Array.from({ length: 6 }, (_, n) => `keeper-${n}`);
-/** Longer than replacing two hosts takes; each kind of work continues meanwhile. */
-const ARMING: Arming = { schedules: 24, seconds: 120, jobs: 40, jobMs: 2_000, napSeconds: 75 };
+/** About as long as replacing two hosts takes; each kind of work continues meanwhile. */
+const ARMING: Arming = { schedules: 24, seconds: 120, jobs: 40, jobMs: 2_000 };
 /** The wait for what is armed, on a machine that is late. */
 const RUN_TIMEOUT_MS = 300_000;
 

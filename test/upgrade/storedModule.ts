@@ -37,6 +37,8 @@ export interface Armed {
   readonly id: string;
   /** The release that stored it. */
   readonly armed: string;
+  /** The last of its round waits for the other release if none before it has run there. */
+  readonly isLast?: boolean;
 }
 
 export interface Ran extends Armed {
@@ -51,7 +53,6 @@ export interface Arming {
   readonly seconds: number;
   readonly jobs: number;
   readonly jobMs: number;
-  readonly napSeconds: number;
 }
 
 export class Keeper extends Agent<Env> {
@@ -66,13 +67,19 @@ export class Keeper extends Agent<Env> {
   }
 
   @callable()
-  async arm(round: string, { schedules, seconds, jobs, jobMs, napSeconds }: Arming): Promise<void> {
-    const named = (n: number): Armed => ({ id: `${round} ${n}`, armed: this.env.RELEASE });
+  async arm(round: string, { schedules, seconds, jobs, jobMs }: Arming): Promise<void> {
+    const armed = this.env.RELEASE;
+    const named = (n: number, of: number): Armed => ({ id: `${round} ${n}`, armed, isLast: n === of }); // prettier-ignore
     for (let n = 1; n <= schedules; n++)
-      await this.schedule((n * seconds) / schedules, "ring", named(n));
-    for (let n = 1; n <= jobs; n++) await this.queue("work", { ...named(n), jobMs });
-    await this.runWorkflow("Nap", { id: round, napSeconds });
+      await this.schedule((n * seconds) / schedules, "ring", named(n, schedules));
+    for (let n = 1; n <= jobs; n++) await this.queue("work", { ...named(n, jobs), jobMs });
+    await this.runWorkflow("Nap", { id: round });
     await this.schedule("*/2 * * * * *", "tock", this.env.RELEASE, { misfire: "all" });
+  }
+
+  @callable()
+  release(): string {
+    return this.env.RELEASE;
   }
 
   @callable()
@@ -94,8 +101,9 @@ export class Keeper extends Agent<Env> {
     return getCurrentAgent().connection?.state;
   }
 
-  ring(armed: Armed): void {
-    this.note("schedule", armed);
+  async ring(armed: Armed): Promise<void> {
+    if (this.waits("schedule", armed)) await this.schedule(AGAIN_SECONDS, "ring", armed);
+    else this.note("schedule", armed);
   }
 
   tock(armed: string, { id, time }: Schedule): void {
@@ -104,11 +112,20 @@ export class Keeper extends Agent<Env> {
 
   async work({ jobMs, ...armed }: Armed & { readonly jobMs: number }): Promise<void> {
     await after(jobMs);
-    this.note("job", armed);
+    if (this.waits("job", armed)) await this.queue("work", { ...armed, jobMs });
+    else this.note("job", armed);
   }
 
   override onWorkflowComplete({ result }: WorkflowCompleteCallback<Armed>): void {
     if (result !== undefined) this.note("workflow", result);
+  }
+
+  private waits(what: Ran["what"], { id, armed, isLast = false }: Armed): boolean {
+    if (!isLast || armed !== this.env.RELEASE) return false;
+    const round = id.replace(/\d+$/, "%");
+    const there = this
+      .sql`SELECT 1 FROM ran WHERE what = ${what} AND id LIKE ${round} AND armed <> ran`;
+    return there.length === 0;
   }
 
   private note(what: Ran["what"], { id, armed }: Armed): void {
@@ -118,13 +135,13 @@ export class Keeper extends Agent<Env> {
 
 interface NapParams {
   readonly id: string;
-  readonly napSeconds: number;
 }
 
 export class Nap extends AgentWorkflow<Keeper, NapParams, unknown, Env> {
   async run({ payload }: WorkflowEvent<NapParams>, step: WorkflowStep): Promise<void> {
     const armed = await step.do("fall asleep", async () => this.env.RELEASE);
-    await step.sleep("nap", payload.napSeconds * 1_000);
+    do await step.sleep("nap", AGAIN_SECONDS * 1_000);
+    while ((await step.do("wake", async () => this.agent.release())) === armed);
     await step.reportComplete({ id: payload.id, armed });
   }
 }
@@ -286,6 +303,8 @@ export class Post extends Agent<Env> {
   }
 }
 
+/** A part of the time that replacing a host takes. */
+const AGAIN_SECONDS = 5;
 /** `time`: in seconds, as a schedule has it. */
 const isNear = (time: number | undefined): boolean =>
   time !== undefined && time * 1_000 - Date.now() < 500;

@@ -77,9 +77,13 @@ describe("a turn that ends its process", () => {
   );
 
   test(
-    "silently is found by its attempts; its input is dead, and its neighbours lose nothing",
+    "silently is named at the second time; its input is dead, and its neighbours lose nothing",
     async () => {
       await whileNeighboursWork("crash");
+      expectEnded(2);
+      expect(linesOf("crash", "it now runs in its own process")).toMatchObject([
+        { reason: expect.stringContaining("SIGSEGV"), exactly: false },
+      ]);
       expect((await deadOf("crash"))[0]).toContain(
         "its attempts are exhausted, and the last one did not end",
       );
@@ -88,23 +92,56 @@ describe("a turn that ends its process", () => {
   );
 });
 
+describe("a turn that makes its process stop in order", () => {
+  test.each([
+    ["disconnect", "process.disconnect()"],
+    ["signal", 'process.emit("SIGTERM")'],
+  ])(
+    "is named (%s), and its agent runs alone",
+    async (how, text) => {
+      expect([200, 202]).toContain(await send("holder", how, { how }));
+      await pollUntil(
+        "the agent runs alone",
+        () =>
+          linesOf(how, "it now runs in its own process").length === 1 || {
+            done: false,
+            saw: rig.host.told(),
+          },
+        { timeoutMs: TIMEOUT_MS },
+      );
+      expect(linesOf(how, text)).toMatchObject([{ class: "Holder", turn: "webhook" }]);
+      await pollUntil("it answers", () => answers(how), { timeoutMs: TIMEOUT_MS });
+      expectEnded(1);
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
 describe("a turn that changes what its process runs on", () => {
-  test(
-    "is named if it breaks a global; the process is ended",
-    async () => {
-      expect([200, 202, 500]).toContain(await send("holder", "replace", { how: "replace" }));
+  test.each([
+    ["replace", "Map.prototype.get"],
+    ["unheard", "EventEmitter.prototype.emit"],
+    ["unwritten", "net.Socket.prototype.write"],
+  ])(
+    "is named if it breaks a part (%s); the process is ended",
+    async (how, part) => {
+      expect([200, 202, 500]).toContain(await send("holder", how, { how }));
       const line = await pollUntil(
         "a process is ended",
         () => {
-          const [value] = linesOf("replace", "has broken a part of what its process runs on");
+          const [value] = linesOf(how, "has broken a part of what its process runs on");
           return value === undefined
             ? { done: false, saw: rig.host.told() }
             : { done: true, value };
         },
         { timeoutMs: TIMEOUT_MS },
       );
-      expect(line).toMatchObject({ class: "Holder", part: "Map.prototype.get", exactly: false });
-      await pollUntil("it answers", () => answers("replace"), { timeoutMs: TIMEOUT_MS });
+      expect(line).toMatchObject({ class: "Holder", part, exactly: false });
+      // The host of the next test would run it again.
+      await pollUntil("its input is dead", async () => (await deadOf(how)).length > 0, {
+        timeoutMs: TIMEOUT_MS,
+      });
+      await pollUntil("it answers", () => answers(how), { timeoutMs: TIMEOUT_MS });
     },
     TIMEOUT_MS * 2,
   );

@@ -4,6 +4,8 @@
  */
 import { execFileSync } from "node:child_process";
 import { pbkdf2Sync } from "node:crypto";
+import { EventEmitter } from "node:events";
+import { Socket } from "node:net";
 import { Agent } from "agents";
 import { body, github, webhook } from "agents/webhooks";
 import { holdThread } from "../kit/holdThread.ts";
@@ -32,6 +34,7 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   heap: () => {
     for (;;) kept.push({ a: [kept.length, `x${kept.length}`] });
   },
+  keep: () => keepMore(),
   leak: async () => {
     for (;;) {
       for (let n = 0; n < 20_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
@@ -50,13 +53,28 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   longString: () => "x".repeat(2 ** 31),
   exit: () => process.exit(1),
   abort: () => process.abort(),
-  replace: () => Object.assign(Map.prototype, { get: () => undefined }),
+  replace: () => replaced(Map.prototype, { get: () => undefined }),
   pollute: () => Object.assign(Object.prototype, { error: "of every answer" }),
   // As a crash of native code: nothing in the process can say whose turn it was.
   crash: () => execFileSync("kill", ["-SEGV", String(process.pid)]),
   killed: () => process.kill(process.pid, "SIGKILL"),
+  disconnect: () => process.disconnect(),
+  signal: () => process.emit("SIGTERM"),
+  unheard: () => replaced(EventEmitter.prototype, { emit: () => true }),
+  unwritten: () => replaced(Socket.prototype, { write: () => true }),
   reallyExit: () => (process as unknown as { reallyExit: () => never }).reallyExit(),
 };
+
+/** Less than a MB, as a cache of the module that is never emptied. */
+function keepMore(): void {
+  for (let n = 0; n < 8_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
+}
+
+/** Never resolves, so the input is not done when its process is ended. */
+function replaced(of: object, by: object): Promise<never> {
+  Object.assign(of, by);
+  return new Promise(() => undefined);
+}
 
 function spin(): never {
   for (;;);

@@ -145,4 +145,15 @@ describe("a turn that fills the memory of its process", () => {
     },
     TIMEOUT_MS * 2,
   );
+
+  test(
+    "over many turns is ended, and its log line says which function has allocated it",
+    async () => {
+      const found = () => rig.host.lines.find((line) => line["allocatedBy"] !== undefined);
+      while (found() === undefined) await rig.send("holder", "keeper", { how: "keep" });
+      const [most = ""] = found()!["allocatedBy"] as ReadonlyArray<string>;
+      expect(most).toMatch(/^\d+ MB by keepMore \(.*holdingModule\.ts:\d+:\d+\)$/);
+    },
+    TIMEOUT_MS * 2,
+  );
 });

@@ -1,3 +1,6 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { EventEmitter } from "node:events";
+import { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { RuntimeChecks } from "../../services/watchdog/RuntimeChecks.ts";
 
@@ -35,6 +38,8 @@ const { get } = Map.prototype;
 const { then } = Promise.prototype;
 const { setTimeout: wait } = globalThis;
 const { now } = Date;
+const { write } = Socket.prototype;
+const { emit } = EventEmitter.prototype;
 
 describe("a part of the runtime that was replaced", () => {
   it.each<readonly [string, ...Replace]>([
@@ -43,6 +48,21 @@ describe("a part of the runtime that was replaced", () => {
     ["Date.now", Date, "now", () => 0],
     ["Buffer.from", Buffer, "from", undefined],
     ["setTimeout", globalThis, "setTimeout", () => ({ unref: () => 0 })],
+    ["EventEmitter.prototype.emit", EventEmitter.prototype, "emit", () => true],
+    ["EventEmitter.prototype.on", EventEmitter.prototype, "on", () => undefined],
+    ["net.Socket.prototype.write", Object.getPrototypeOf(Socket.prototype), "write", () => true],
+    [
+      "AsyncLocalStorage.prototype.run",
+      AsyncLocalStorage.prototype,
+      "run",
+      (_: unknown, f: () => unknown) => f(),
+    ],
+    [
+      "AsyncLocalStorage.prototype.getStore",
+      AsyncLocalStorage.prototype,
+      "getStore",
+      () => undefined,
+    ],
   ])("is broken if the other one does not work: %s", async (name, ...replace) => {
     expect(await brokenBy(...replace)).toBe(name);
   });
@@ -66,6 +86,22 @@ describe("a part of the runtime that was replaced", () => {
     ],
     ["Date.now", Date, "now", () => now()],
     ["setTimeout", globalThis, "setTimeout", (f: () => void, ms: number) => wait(f, ms)],
+    [
+      "net.Socket.prototype.write",
+      Object.getPrototypeOf(Socket.prototype),
+      "write",
+      function (this: Socket, chunk: string) {
+        return write.call(this, chunk);
+      },
+    ],
+    [
+      "EventEmitter.prototype.emit",
+      EventEmitter.prototype,
+      "emit",
+      function (this: EventEmitter, ...args: Parameters<EventEmitter["emit"]>) {
+        return emit.apply(this, args);
+      },
+    ],
   ])("is not broken if the other one works: %s", async (_, ...replace) => {
     expect(await brokenBy(...replace)).toBeUndefined();
   });

@@ -64,6 +64,19 @@ describe("hmac", () => {
       },
     ],
     [
+      "a list that begins with the time, as in the guide's example",
+      {
+        header: "Paddle-Signature",
+        separator: ";",
+        prefix: "h1=",
+        template: "{timestamp}:{body}",
+        timestamp: { item: "ts=" },
+      },
+      {
+        "Paddle-Signature": `ts=${seconds};h1=${digest("sha256", `${seconds}:${BODY}`, "hex")}`,
+      },
+    ],
+    [
       "method, URL and id in the template",
       { template: "{method} {url}|{id}|{body}", id: { header: "X-Id" }, prefix: "" },
       {

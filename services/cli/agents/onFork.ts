@@ -147,7 +147,12 @@ export async function runOnForks(
   if (inputs.length === 0) return done;
   // Late: a command without --on-fork loads no module.
   const { loadForRuns } = await import("../serving/loadForRuns.ts");
-  const code = await loadForRuns(terminal, module, new Set(inputs.map(({ id }) => id.class)));
+  const code = await loadForRuns(
+    terminal,
+    joins.time,
+    module,
+    new Set(inputs.map(({ id }) => id.class)),
+  );
   const run = await joins.rerunOn(code, target.natsUrl);
   const progress = new Progress(terminal, joins.time, "inputs run");
   let count = 0;

@@ -107,7 +107,8 @@ Examples:
   agents query "SELECT name, state->>'plan' FROM RepoAgent WHERE state->>'stars' > 100"
   agents query "SELECT class, name, error FROM agents WHERE error IS NOT NULL ORDER BY time DESC"
   agents query "SELECT state->>'plan' AS plan, count(*) FROM Customer GROUP BY plan" --at 7d
-  agents query "SELECT name, due FROM RepoAgent WHERE datetime(due) < datetime('now', '+1 hour')" --json`,
+  agents query --json \\
+    "SELECT name, due FROM RepoAgent WHERE datetime(due) < datetime('now', '+1 hour')"`,
     )
     .action((sql: string | undefined, given: Given) =>
       query((options, use) => withPorts(context, given, use, options), joins, terminal, {

@@ -126,7 +126,7 @@ export async function rerun(
   options: RerunOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
-  const code = await loadForRuns(terminal, options.module, new Set([id.class]));
+  const code = await loadForRuns(terminal, joins.time, options.module, new Set([id.class]));
   const run = await joins.rerunOn(code, target.natsUrl);
   const ends = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };

@@ -37,7 +37,8 @@ that point and have run since run again. Turns in progress have 10 s to end.
 
 A backup is checked before anything is written. Start the hosts when it is restored.
 
---json prints {class, name, at: {seq, time}, differences, restored}, or what was restored of a backup
+--json prints {class, name, at: {seq, time}, differences, restored}, or what was restored of a
+backup.
 
 Examples:
   agents restore RepoAgent octocat~hello-world --at 2026-03-01T09:30:00Z

@@ -35,7 +35,8 @@ export function addSchedules(program: Command, context: CommandContext): void {
       "after",
       `
 --json prints one object a line:
-  {id, type, callback, payload?, due, cron?, timezone?, intervalSeconds?, delayInSeconds?, misfire, running, retry?}
+  {id, type, callback, payload?, due, cron?, timezone?, intervalSeconds?, delayInSeconds?,
+   misfire, running, retry?}
 
 Examples:
   agents schedules repo-agent octocat~hello-world

@@ -53,8 +53,8 @@ Quote a text key that looks like a number; separate the columns of a key with co
   members["ann"], members["ann",7].role
 
 --json prints one object a line, newest first:
-  {seq, time, causes: [{kind, id?, delivery?, provider?, route?, type?, attempt?, traceparent?, …}],
-   before?, after?}
+  {seq, time, before?, after?,
+   causes: [{kind, id?, delivery?, provider?, route?, type?, attempt?, traceparent?, …}]}
 before is absent if the value was added, after if it was removed.
 
 Examples:

@@ -105,8 +105,8 @@ agent has started is the last one that it reported to the agent.
 --json prints one object: {seq, time, run?, started, startedTotal, cursor?}
   run: {workflow, status, started, generation, agent?, params?, output?, error?, undoing?, events,
     counts: {steps, done, failed, undone}, steps: [{key, name, call, kind, position, lane, from?,
-    row, rowEnd, state, attempts, failures, began?, ended?, until?, eventType?, result?, resultChars?,
-    error?, undo?}], earlier?, later?}
+    row, rowEnd, state, attempts, failures, began?, ended?, until?, eventType?, result?,
+    resultChars?, error?, undo?}], earlier?, later?}
   started: [{class?, workflowId, workflowName, status, metadata, error, createdAt, updatedAt,
     completedAt}]
 began and ended are {seq, time} of the events that stored them. earlier and later are the values of

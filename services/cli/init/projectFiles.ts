@@ -97,7 +97,7 @@ export class ${agentClass} extends Agent<Record<string, unknown>, State> {
     this.sql\`CREATE TABLE IF NOT EXISTS events (
       id INTEGER PRIMARY KEY, type TEXT NOT NULL, payload TEXT NOT NULL
     )\`;
-    await this.schedule("0 9 * * *", "forgetOldEvents"); // at nine every day, registered once
+    await this.schedule("0 9 * * *", "forgetOldEvents"); // every day at nine (UTC), registered once
   }
 
   /** A verified webhook. State and rows are stored together, exactly once. */

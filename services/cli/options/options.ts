@@ -278,6 +278,10 @@ export const worker = (): Option =>
 export const isolated = (): Option =>
   new Option("--isolated", "this process runs a single agent").hideHelp();
 
+/** The control process passes it after an end without a reason. It is not for users. */
+export const reportTurns = (): Option =>
+  new Option("--report-turns", "report which turns run").hideHelp();
+
 /** For commands where users could expect the option: refuses it with the reason. */
 export const noWorkers = (because: string): Option =>
   new Option("--workers <count>").hideHelp().argParser(() => {

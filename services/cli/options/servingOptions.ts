@@ -54,6 +54,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly workers?: number;
   readonly worker?: number;
   readonly isolated?: boolean;
+  readonly reportTurns?: boolean;
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly imageCache?: number;
@@ -133,6 +134,7 @@ export function servingOptions(
         cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
         endings: join(resolve(terminal.cwd, given.data), "endings"),
         reports: worker !== undefined,
+        reportsTurns: given.reportTurns === true,
         log: { format, fields },
       },
     }),

@@ -84,12 +84,14 @@ export function addConsole(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-The API needs "Authorization: Bearer <token>". GET returns what the reading commands print with --json:
+The API needs "Authorization: Bearer <token>". GET returns what the reading commands print with
+--json:
   GET  /api/overview, /api/hosts, /api/top
   GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&fresh&limit=
                                    without fresh, a page after the first may be up to
                                    30 seconds old
-  GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=&omit=
+  GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows
+                                         &limit=&omit=
                                    omit=state,input leaves out values of the state
                                    (true: changed), and headers and bodies
   GET  /api/agents/<class>/<name>/state|schedules?at=

@@ -85,6 +85,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.noWorkers("dev has one worker"))
     .addOption(option.worker())
     .addOption(option.isolated())
+    .addOption(option.reportTurns())
     .addHelpText(
       "after",
       `

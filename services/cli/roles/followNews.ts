@@ -42,6 +42,7 @@ export function followNews(
   follow();
   const stopDeliveries = ports.deliveries.follow((deliveries) => tell({ deliveries }));
   const cancels: Array<() => void> = [];
+  /** `changed` is called with undefined when the broker has not answered. */
   const poll = (read: () => Promise<unknown>, changed: (found: unknown) => void): void => {
     const place = cancels.push(() => undefined) - 1;
     let last: string | undefined;
@@ -49,17 +50,17 @@ export function followNews(
       const found = await read().catch(() => undefined);
       if (signal.aborted) return;
       const text = JSON.stringify(found);
-      if (found !== undefined && text !== last) changed(found);
+      if (text !== last) changed(found);
       last = text;
       cancels[place] = time.after(OVERVIEW_MS, () => void look());
     };
     void look();
   };
-  poll(standing, (overview) => tell({ overview }));
+  poll(standing, (overview) => tell(overview === undefined ? { unreachable: true } : { overview }));
   if (wanted?.connections === true)
     poll(
       () => connectionsOf({ ...wanted, limit: CONNECTIONS_POLLED, skip: 0 }),
-      () => tell({ connections: true }),
+      (found) => found !== undefined && tell({ connections: true }),
     );
   return () => {
     ended.abort();

@@ -21,6 +21,7 @@ export function addHost(program: Command, context: CommandContext): void {
     .addOption(option.workers())
     .addOption(option.worker())
     .addOption(option.isolated())
+    .addOption(option.reportTurns())
     .addHelpText(
       "after",
       `

@@ -7,8 +7,9 @@ import type { Ending } from "../../watchdog/reports.ts";
 import type { Begin } from "../../workers/messages.ts";
 import { RECORDINGS_MAX, type Recording } from "../../workers/Recordings.ts";
 import { serveIsolation } from "../../workers/serveIsolation.ts";
+import { SilentEnds } from "../../workers/SilentEnds.ts";
 import type { ServedLeases } from "../../workers/serveLeases.ts";
-import type { WorkerProcess } from "../../workers/WorkerProcess.ts";
+import type { WorkerEnd, WorkerProcess } from "../../workers/WorkerProcess.ts";
 import type { ServingOptions } from "./serveRole.ts";
 import { workerArguments } from "./workerArguments.ts";
 
@@ -40,8 +41,9 @@ export class WorkerStarts {
   readonly isolation: ReturnType<typeof serveIsolation> | undefined;
   /** The port that a worker of `dev` serves on. Its successor uses the same. */
   private port: number | undefined;
-  /** Why a worker has ended, as reported by its watchdog. */
+  /** Why a worker has ended, as reported by its watchdog or found by `silent`. */
   private readonly endings = new WeakMap<WorkerProcess, Ending>();
+  private readonly silent: SilentEnds;
   private readonly recordings: Recording[] = [];
   private readonly processes = new Set<WorkerProcess>();
   /** By worker: the host id of its last process, if the end of that process is explained. */
@@ -50,6 +52,7 @@ export class WorkerStarts {
   constructor(private readonly parts: StartParts) {
     this.port = parts.port;
     const { joins, options } = parts;
+    this.silent = new SilentEnds(joins.time);
     if (options.role !== "gateway")
       this.isolation = serveIsolation(
         {
@@ -66,6 +69,10 @@ export class WorkerStarts {
   start(worker: number, again: boolean): WorkerProcess {
     const { joins, options, leases } = this.parts;
     const started = joins.startWorker();
+    const reportsTurns = this.isolation !== undefined && this.silent.any;
+    if (reportsTurns) this.silent.follow(started);
+    // Before the others that wait for the end, who ask for the reason.
+    void started.ended.then((end) => this.noteSilentEnd(started, end));
     started.onReport((report) => {
       if (!("ending" in report)) return;
       this.endings.set(started, report.ending);
@@ -79,14 +86,21 @@ export class WorkerStarts {
       if (options.role === "dev") this.port = serving.port;
     });
     leases?.serve(worker, started, () => !this.stopping);
-    this.begin(started, worker, {
+    const more = {
       again,
       isolated: this.isolation?.serve(worker, started) ?? [],
       endedHost: this.explained.get(worker),
       console: options.console,
-    });
+    };
+    this.begin(started, worker, more, reportsTurns ? ["--report-turns"] : []);
     this.explained.delete(worker);
     return started;
+  }
+
+  private noteSilentEnd(process: WorkerProcess, end: WorkerEnd): void {
+    if (this.stopping || end.code === 0 || this.endings.has(process)) return;
+    const ending = this.silent.ended(process, end);
+    if (ending !== undefined) this.endings.set(process, ending);
   }
 
   /** Whether it is known why the worker's last process has ended. */

@@ -2,6 +2,7 @@
  * Loads a module for commands that run inputs in memory on its code (`agents rerun`, `--on-fork`).
  * The module gets the environment that a host would give it, and must have the agents' classes.
  */
+import type { TimeShape } from "../../../core/time/Time.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
@@ -13,11 +14,12 @@ import { findModule, loadWithEnv } from "./prepare.ts";
  */
 export async function loadForRuns(
   terminal: Terminal,
+  time: Pick<TimeShape, "after">,
   file: string | undefined,
   classes: ReadonlySet<string>,
 ): Promise<{ readonly module: LoadedModule; readonly env: Readonly<Record<string, string>> }> {
   const path = await findModule(terminal, file);
-  const { module, loaded } = await loadWithEnv(terminal, path);
+  const { module, loaded } = await loadWithEnv(terminal, time, path);
   for (const className of classes) {
     if (module.agents.has(className)) continue;
     const known = [...module.agents.keys()].join(", ");

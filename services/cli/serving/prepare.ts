@@ -98,12 +98,7 @@ async function prepare(
   options: Pick<PrepareOptions, "role" | "dataFolder" | "time">,
 ): Promise<Prepared> {
   const isDev = options.role === "dev";
-  const cancel = options.time.after(SLOW_LOAD_MS, () =>
-    terminal.err(
-      `${shownPath(terminal.cwd, file)} is still loading: does its top level await something that does not end?`,
-    ),
-  );
-  const { module, sources, loaded: before } = await loadWithEnv(terminal, file).finally(cancel);
+  const { module, sources, loaded: before } = await loadWithEnv(terminal, options.time, file);
   const envFilesRead = envFilesOf(sources);
   let known = before;
   const refreshEnv = (): void => {
@@ -154,11 +149,12 @@ function devEnv(
 
 /**
  * Loads a module with the environment from its files and the process, which is also set as
- * `process.env`. Prints notes on settings of its configuration file that have no effect here.
- * Rejects with `ModuleError` or `EnvFileUnreadable`.
+ * `process.env`. Prints notes on settings of its configuration file that have no effect here, and
+ * that the module takes long to load. Rejects with `ModuleError` or `EnvFileUnreadable`.
  */
 export async function loadWithEnv(
   terminal: Terminal,
+  time: Pick<TimeShape, "after">,
   file: string,
 ): Promise<{
   readonly module: LoadedModule;
@@ -177,7 +173,13 @@ export async function loadWithEnv(
   if (terminal.env === process.env) fillProcessEnv(loaded.env);
   // Imported here, because it imports the TypeScript compiler, which other commands do not need.
   const { loadModule } = await import("../../module/loadModule.ts");
-  const module = await loadModule(file, loaded.env);
+  const shown = shownPath(terminal.cwd, file);
+  const cancel = time.after(SLOW_LOAD_MS, () =>
+    terminal.err(
+      `${shown} is still loading: does its top level await something that does not end?`,
+    ),
+  );
+  const module = await loadModule(file, loaded.env).finally(cancel);
   for (const note of module.wrangler?.notes ?? [])
     terminal.err(`${shownPath(terminal.cwd, module.wrangler!.file)}: ${note}`);
   return { module, sources, loaded };
