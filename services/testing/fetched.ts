@@ -52,11 +52,11 @@ async function redirected(from: Request, status: number, url: URL): Promise<Requ
   return new Request(url, { method: from.method, headers, body, signal, redirect });
 }
 
-async function received(response: Response, url: string, redirected: boolean): Promise<Response> {
+async function received(response: Response, url: string, isMoved: boolean): Promise<Response> {
   const made = await decoded(response, url);
   return Object.defineProperties(made, {
     url: { value: url, configurable: true },
-    redirected: { value: redirected, configurable: true },
+    redirected: { value: isMoved, configurable: true },
   });
 }
 
