@@ -13,6 +13,9 @@ import { explainMissingImport } from "./missingImports.ts";
 const COMMON_JS =
   /^(require|module|exports|__filename|__dirname) is not defined in ES module scope.*/s;
 
+/** A name that no package can have. */
+const ALIAS = /^Cannot find package '(?:@\/|~)/;
+
 const OWN_FOLDER = fileURLToPath(ownFolder);
 
 export function explainImportError(error: unknown, file: string): string {
@@ -29,6 +32,8 @@ export function explainImportError(error: unknown, file: string): string {
       .filter((line) => line.trim() !== "");
     return `syntax error\n${places.map((line) => `  ${line.replace("ERROR: ", "")}`).join("\n")}`;
   }
+  if (code === "ERR_MODULE_NOT_FOUND" && ALIAS.test(message))
+    return `${file}: ${message}. If it is an alias, list it in "paths" of the tsconfig.json beside the module or above it; files of its "references" are not read`;
   if (code === "ERR_MODULE_NOT_FOUND" && message.startsWith("Cannot find package"))
     return `${file}: ${message}. Install it beside the module (npm install)`;
   if (code === "ERR_MODULE_NOT_FOUND") return `${file}: ${message}. Check the path of the import`;

@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { dirname, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { nearest } from "../../core/errors/nearest.ts";
@@ -176,11 +176,16 @@ function startLoader(ownAgents: boolean): Loader {
   let hooks = useHooks(report, { transforms: false, ownAgents });
   let transforms = false;
   let loads = 0;
-  const transform = async (): Promise<void> => {
+  const transform = async (file: string): Promise<void> => {
     transforms = true;
     hooks.end();
     const { register } = await import("tsx/esm/api");
-    register();
+    try {
+      register(tsconfigOf(file));
+    } catch {
+      // What it extends is not installed, as in a container without development packages.
+      register();
+    }
     hooks = useHooks(report, { transforms: true, ownAgents });
   };
   const load = async (file: string): Promise<Imported> => {
@@ -200,14 +205,22 @@ function startLoader(ownAgents: boolean): Loader {
   };
   return {
     import: async (file) => {
-      if (!transforms && !nodeReads(file)) await transform();
+      if (!transforms && !nodeReads(file)) await transform(file);
       const imported = await load(file);
       if (transforms || !mayNeedTransform(imported.error)) return imported;
-      await transform();
+      await transform(file);
       return load(file);
     },
     unfinished: () => [...files.values()].flat(),
   };
+}
+
+/** That of the nearest folder. By itself, tsx reads only the one of the working folder. */
+function tsconfigOf(file: string): { readonly tsconfig?: string } {
+  const folder = dirname(file);
+  const tsconfig = join(folder, "tsconfig.json");
+  if (existsSync(tsconfig)) return { tsconfig };
+  return folder === dirname(folder) ? {} : tsconfigOf(folder);
 }
 
 /** Whether Node itself can read a file with this name. */
@@ -218,12 +231,14 @@ const nodeReads = (file: string): boolean =>
 
 /**
  * Errors before the first line of the module's code runs, so that loading it again repeats nothing:
- * syntax that Node does not know, an import of a type as a value, a file that only tsx resolves.
+ * syntax that Node does not know, an import of a type as a value, a file that only tsx resolves or
+ * reads, such as JSON without an attribute.
  */
 const mayNeedTransform = (error: unknown): boolean =>
   error instanceof SyntaxError ||
   [
     "ERR_MODULE_NOT_FOUND",
+    "ERR_IMPORT_ATTRIBUTE_MISSING",
     "ERR_UNSUPPORTED_DIR_IMPORT",
     "ERR_UNKNOWN_FILE_EXTENSION",
     "ERR_UNKNOWN_MODULE_FORMAT",

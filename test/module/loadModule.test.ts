@@ -137,6 +137,11 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect(error!.message).not.toContain("agents-load");
   });
 
+  it("says of an import that no package can be where aliases are read from", async () => {
+    const file = put("server.ts", `import { a } from "@/a";\nexport const b = a;\n`);
+    expect((await loader.load(file)).error!.message).toContain(`"paths" of the tsconfig.json`);
+  });
+
   it("says what to write in the place of what only CommonJS has", async () => {
     const refused = async (name: string, text: string): Promise<string> =>
       (await loader.load(put(name, text))).error!.message;
@@ -168,5 +173,30 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
       `${at("nope.ts")}: no such file. Use the path of the module that exports your agents`,
     );
     expect((await loader.load(folder)).error!.message).toContain("is a folder");
+  });
+});
+
+describe("the tsconfig.json of a module", () => {
+  /** A process reads one. */
+  const loaded = async (file: string) => {
+    const loader = new LoaderProcess("dist");
+    return loader.load(file).finally(() => loader.stop());
+  };
+  const counter = (from: string): string =>
+    `import { Agent } from "agents"; import a from "${from}"; enum Kind { Big = 3 }
+     export class Counter extends Agent { static report() { return [a, Kind.Big]; } }`;
+
+  it("is that of the nearest folder", async () => {
+    put("app/tsconfig.json", `{ "compilerOptions": { "paths": { "@/*": ["./lib/*"] } } }`);
+    put("app/lib/a.ts", "export default 7;");
+    const { value, error } = await loaded(put("app/src/server.ts", counter("@/a")));
+    expect([value, error]).toEqual([[7, 3], undefined]);
+  });
+
+  it("may extend what is not installed", async () => {
+    put("tsconfig.json", `{ "extends": "@tsconfig/absent" }`);
+    put("a.json", "7");
+    const { value, error } = await loaded(put("server.ts", counter("./a.json")));
+    expect([value, error]).toEqual([[7, 3], undefined]);
   });
 });
