@@ -26,6 +26,7 @@ export const STARTED = [
   "services/platform/index",
   "services/platform/workflows",
   "services/watchdog/watchdogThread",
+  "services/watchdog/loadThread",
   "services/wiring/queryThread",
   "services/wiring/statementThread",
 ];

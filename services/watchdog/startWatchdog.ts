@@ -11,7 +11,6 @@
  * The log also names the agent whose code ends its process (`watchExits`).
  */
 import { url as debuggerUrl } from "node:inspector";
-import { findSourceMap } from "node:module";
 import { constants } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
@@ -19,7 +18,6 @@ import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { withoutLoadMark } from "../node/loadMark.ts";
 import { logLine } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { ownFile } from "../ownPackage/ownFile.ts";
@@ -29,6 +27,7 @@ import { Endings } from "./Endings.ts";
 import { residentMb } from "./judgeMemory.ts";
 import { report, TURNS_REPORTED_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
+import { sourceLine } from "./sourceLine.ts";
 import { reportTurns } from "./TurnReports.ts";
 import {
   WHAT_RUNS,
@@ -225,15 +224,6 @@ function watchExits(onEnd: (how: string) => void): () => void {
   };
   Object.assign(ends, { emit: emitNamed });
   return () => void Object.assign(process, { reallyExit, abort, kill, disconnect, emit });
-}
-
-/** Lines from 0, as the debugger and source maps count them. */
-function sourceLine(url: string, line: number, column: number): string {
-  const found = findSourceMap(url)?.findEntry(line, column);
-  const mapped = found !== undefined && "originalSource" in found;
-  const file = mapped ? found.originalSource : url;
-  const at = mapped ? [found.originalLine, found.originalColumn] : [line, column];
-  return `${withoutLoadMark(file).replace("file://", "")}:${at[0]! + 1}:${at[1]! + 1}`;
 }
 
 const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");

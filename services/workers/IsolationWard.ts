@@ -45,6 +45,8 @@ const PROCESSES_MAX = 4;
 /** Rule 5. Agents that take turns spend a tenth of the time on starts. */
 const SERVES_MS_MIN = 10_000;
 const LOOK_MS = 1_000;
+/** From the request to stop to SIGKILL: another owns the shard then, so nothing more is stored. */
+const STOP_MS_MAX = 5_000;
 
 export interface IsolationWardOptions {
   /** Starts a process for an isolated agent of the worker with this number. */
@@ -95,6 +97,8 @@ export class IsolationWard {
   private readonly wards = new Map<string, Ward>();
   private readonly owners = new Map<number, IsolationOwner>();
   private readonly records: AgentRecords;
+  /** Also those that no ward has any more. */
+  private readonly processes = new Set<WorkerProcess>();
   private stopping = false;
   private last = 0;
   private readonly cancel: () => void;
@@ -178,7 +182,7 @@ export class IsolationWard {
   lost(owner: number, agent: AgentKey): void {
     const ward = this.wards.get(nameOf(agent));
     if (ward === undefined || ward.owner !== owner) return;
-    this.release(ward)?.stop();
+    this.stopInTime(this.release(ward));
   }
 
   /** The agent runs in its worker again. */
@@ -188,7 +192,7 @@ export class IsolationWard {
     this.wards.delete(nameOf(agent));
     // What waited for a process that was not running.
     for (const { answer } of ward.asked.values()) answer({ kind: "ended" });
-    ward.process?.stop();
+    this.stopInTime(ward.process);
     for (const [number, worker] of this.owners) if (number !== owner) worker.returns(agent);
     this.options.log.info("an agent no longer runs in its own process", { ...agent });
   }
@@ -213,13 +217,17 @@ export class IsolationWard {
   async stop(): Promise<void> {
     this.stopping = true;
     this.cancel();
-    const running = [...this.wards.values()].flatMap(({ process }) => process ?? []);
-    for (const process of running) process.stop();
-    await Promise.all(running.map(({ ended }) => ended));
+    for (const process of this.processes) this.stopInTime(process);
+    await Promise.all([...this.processes].map(({ ended }) => ended));
   }
 
   kill(): void {
-    for (const { process } of this.wards.values()) process?.kill();
+    for (const process of this.processes) process.kill();
+  }
+
+  private stopInTime(process: WorkerProcess | undefined): void {
+    process?.stop();
+    void process?.ended.then(this.options.time.after(STOP_MS_MAX, () => process.kill()));
   }
 
   /** `ends`: of processes, so far. */
@@ -280,6 +288,8 @@ export class IsolationWard {
     if (running.length >= PROCESSES_MAX) return this.makeRoom(running);
     const process = this.options.start(ward.owner);
     ward.process = process;
+    this.processes.add(process);
+    void process.ended.then(() => this.processes.delete(process));
     process.onReport((report) => {
       if ("ending" in report) ward.ending = report.ending;
       if ("stall" in report) ward.harmedMs = time.monotonicMs();
@@ -330,7 +340,7 @@ export class IsolationWard {
     if (reply.kind !== "drained") return this.serve(ward);
     const { process, asked } = ward;
     ward.process = undefined;
-    process?.stop();
+    this.stopInTime(process);
     for (const info of reply.sockets)
       if (!ward.sockets.has(socketKey(info))) ward.sockets.set(socketKey(info), info);
     for (const [n, { request, answer }] of asked)

@@ -212,6 +212,15 @@ describe("agents dev", () => {
     expect(dev.errors).toContain("(exit code 13, as of a top-level await that never ends)");
   });
 
+  it("names the line of the module's top level that blocks its process", async () => {
+    writeFileSync(at("server.ts"), `${MODULE("one")}\nfor (;;);\n`);
+    const line = MODULE("one").split("\n").length + 1;
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(
+      new RegExp(`^server\\.ts is still loading: \\S+server\\.ts:${line}:\\d+ blocks`, "m"),
+    );
+  });
+
   it("goes on with a change although the code before it waits at its top level without end", async () => {
     writeFileSync(at("server.ts"), MODULE("one"));
     const dev = start(["dev", ...FREE]);

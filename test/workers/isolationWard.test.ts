@@ -26,6 +26,7 @@ let returned: AgentKey[];
 /** What the second worker was told. */
 let told: string[];
 let replies: IsolatedReply[];
+let endsWhenStopped: boolean;
 
 const owner = {
   isolates: (agent: AgentKey) => void isolated.push(agent),
@@ -58,11 +59,12 @@ beforeEach(() => {
   returned = [];
   told = [];
   replies = [];
+  endsWhenStopped = true;
   ward = new IsolationWard({
     time,
     log: collectingLog(),
     start: () => {
-      const process = new HandWorker({ endsWhenStopped: true });
+      const process = new HandWorker({ endsWhenStopped });
       processes.push(process);
       return process;
     },
@@ -215,6 +217,24 @@ describe("an agent whose turn ended its worker", () => {
     ask();
     expect(processes).toHaveLength(1);
   });
+
+  it.each(["whose shard is lost", "that runs"])(
+    "%s: its process is killed if it does not stop, and the ward waits for it",
+    async (which) => {
+      endsWhenStopped = false;
+      ward.ended(0, endingOf(BAD));
+      ward.join(0, owner);
+      ask();
+      await serve();
+      if (which === "whose shard is lost") ward.lost(0, BAD);
+      let stopped = false;
+      void ward.stop().then(() => (stopped = true));
+      await time.advance(4_000);
+      expect([processes[0]!.stopped, processes[0]!.killed, stopped]).toEqual([true, false, false]);
+      await time.advance(1_000);
+      expect([processes[0]!.killed, stopped]).toEqual([true, true]);
+    },
+  );
 
   it("whose shard is lost has no process, and is still isolated when the shard returns", async () => {
     ward.ended(0, endingOf(BAD));

@@ -16,6 +16,7 @@ import {
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { handlesMail } from "../../module/mailModule.ts";
 import { makeFolder } from "../terminal/makeFolder.ts";
+import { watchLoad } from "../../watchdog/watchLoad.ts";
 import { reseedPlatform } from "../../platform/bindPlatform.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -114,7 +115,7 @@ async function prepare(
   // Every mail would be refused for good: a wrong module must not bounce a domain's mail.
   if (options.role === "mail" && !handlesMail(module))
     throw failed(
-      `${shownPath(terminal.cwd, file)} takes no mail: its default export has no email handler and no email routes.`,
+      `${shown} takes no mail: its default export has no email handler and no email routes.`,
     );
   const { unset, unsetUrls, faults } = checkSecrets(module, before.env);
   if (options.role === "gateway") {
@@ -122,7 +123,7 @@ async function prepare(
     const missing = [...unset.map((names) => names.join(" or ")), ...unsetUrls];
     if (missing.length > 0)
       throw failed(
-        `${missing.join(", ")} not set, but ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
+        `${missing.join(", ")} not set, but ${shown} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
       );
   }
   const env = { env: before.env, envFiles: before.files, devSecrets: [] };
@@ -179,7 +180,11 @@ export async function loadWithEnv(
       `${shown} is still loading: does its top level await something that does not end?`,
     ),
   );
-  const module = await loadModule(file, loaded.env).finally(cancel);
+  const unwatch = watchLoad(shown, SLOW_LOAD_MS);
+  const module = await loadModule(file, loaded.env).finally(() => {
+    cancel();
+    unwatch();
+  });
   for (const note of module.wrangler?.notes ?? [])
     terminal.err(`${shownPath(terminal.cwd, module.wrangler!.file)}: ${note}`);
   return { module, sources, loaded };
