@@ -99,6 +99,7 @@ async function prepare(
   options: Pick<PrepareOptions, "role" | "dataFolder" | "time">,
 ): Promise<Prepared> {
   const isDev = options.role === "dev";
+  const shown = shownPath(terminal.cwd, file);
   const { module, sources, loaded: before } = await loadWithEnv(terminal, options.time, file);
   const envFilesRead = envFilesOf(sources);
   let known = before;
