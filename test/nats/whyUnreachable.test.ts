@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { errors } from "@nats-io/nats-core";
 import { expect, test } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
+import { pickPort } from "../../services/natsServer/pickPort.ts";
 import { openNats } from "../../services/nats/setup/openNats.ts";
 import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import { whyUnreachable } from "../../services/nats/client/whyUnreachable.ts";
@@ -36,6 +37,17 @@ test("a server without TLS that a tls:// URL names is asked for TLS, not whether
   } finally {
     await server.stop();
   }
+});
+
+test("a server that does not answer is logged once while the first connection is attempted", async () => {
+  const port = await pickPort();
+  const lines: string[] = [];
+  const opened = openConnection(
+    { servers: `127.0.0.1:${port}`, connectTimeoutMs: 4_000 },
+    (level, message) => void lines.push(`${level}: ${message}`),
+  );
+  await expect(opened).rejects.toThrow("is nats-server running there?");
+  expect(lines).toEqual(["warn: the broker can't be reached yet"]);
 });
 
 test("a server without JetStream is told from one that is away, whatever the command", async () => {

@@ -33,6 +33,8 @@ const DIAL_TIMEOUT_MS = 5_000;
 const EXPLAIN_MS = 10_000;
 /** How long the first connection is attempted. A composed start brings the broker up meanwhile. */
 const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
+/** A broker that starts beside this process listens sooner. */
+const SLOW_DIAL_MS = 3_000;
 /** 144 bits. */
 const INBOX_TOKEN_BYTES = 18;
 /** A healthy broker answers within milliseconds; closing does not wait for a sick one. */
@@ -99,7 +101,9 @@ export async function openConnection(
   options: NatsConnectionOptions,
   log: Log,
 ): Promise<NatsConnectionShape> {
-  const client = await dial(options);
+  const client = await dial(options, (why) =>
+    log("warn", "the broker can't be reached yet", { why }),
+  );
   const gathered = gatherWrites(client);
   if (gathered === undefined) log("info", "this client version does not support gathered writes");
   const listeners = new Set<(connected: boolean) => void>();
@@ -174,9 +178,15 @@ export async function openConnection(
 const unguessable = (prefix = "_INBOX"): string =>
   `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 
-async function dial(options: NatsConnectionOptions): Promise<Client> {
+/** `onSlow` is called once, if no server has answered for `SLOW_DIAL_MS`. */
+async function dial(
+  options: NatsConnectionOptions,
+  onSlow?: (why: string) => void,
+): Promise<Client> {
   const { servers, hosts, login, tls } = readServers(options.servers);
-  const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
+  const startMs = performance.now();
+  const deadline = startMs + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
+  let tell = onSlow;
   for (;;) {
     let usesTls = tls;
     try {
@@ -198,10 +208,13 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
         timeout: DIAL_TIMEOUT_MS,
       });
     } catch (error) {
-      if (performance.now() >= deadline)
-        throw new BrokerUnavailable({
-          message: whyUnreachable(servers.join(", "), error, usesTls),
-        });
+      const nowMs = performance.now();
+      const why = whyUnreachable(servers.join(", "), error, usesTls);
+      if (nowMs >= deadline) throw new BrokerUnavailable({ message: why });
+      if (nowMs - startMs >= SLOW_DIAL_MS) {
+        tell?.(why);
+        tell = undefined;
+      }
       await delay(RECONNECT_WAIT_MS);
     }
   }
