@@ -7,7 +7,7 @@
  *    knows of the agent, and the one with the latest epoch passes what arrives for it
  *    (`IsolatedSlot`). The ward starts the agent's process when the first work arrives.
  * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
- *    grows with each end.
+ *    grows with each end. One that is frozen is ended (`watchBeats`).
  * 3. An agent that has neither ended nor held a process for `CLEAN_MS`, and has no work in
  *    progress, returns to its worker. If it is isolated again, it stays four times as long, and so on.
  * 4. When the worker ends, so do the processes of its agents: its successor passes everything
@@ -34,6 +34,7 @@ import type { Stall } from "../watchdog/pausedCode.ts";
 import type { Ending } from "../watchdog/reports.ts";
 import { AgentRecords } from "./AgentRecords.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
+import { SILENT_WATCHDOG, watchBeats } from "./watchBeats.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /** Rule 2. */
@@ -293,6 +294,12 @@ export class IsolationWard {
     process.onReport((report) => {
       if ("ending" in report) ward.ending = report.ending;
       if ("stall" in report) ward.harmedMs = time.monotonicMs();
+    });
+    watchBeats(time, process, {
+      onSilent: () => {
+        ward.ending = { reason: SILENT_WATCHDOG, turn: undefined, exactly: false };
+        process.kill();
+      },
     });
     void process.serving.then(() => {
       if (ward.process === process) this.serve(ward);

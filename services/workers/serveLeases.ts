@@ -6,12 +6,12 @@
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { once } from "../../core/retry/once.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
 import { LeaseKeeper } from "./LeaseKeeper.ts";
 import { inBatches } from "./inBatches.ts";
 import { readLeaseRequests, type LeaseAnswer } from "./messages.ts";
+import { SILENT_WATCHDOG, watchBeats } from "./watchBeats.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
 /**
@@ -21,12 +21,6 @@ import type { WorkerProcess } from "./WorkerProcess.ts";
 const SILENT_MS_MIN = 15_000;
 /** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
 const BEATS_MISSED_MAX = 3;
-/**
- * Looks of this process, one each `REPORT_BEAT_MS`, that find no beat of a worker. It has lost its
- * leases long ago: no machine is so busy, and whoever has stopped it for a look has had a minute.
- */
-const BEATLESS_LOOKS_MAX = 120;
-
 export interface OpenLeases {
   readonly leases: LeasesShape;
   readonly close: () => Promise<void>;
@@ -66,19 +60,10 @@ export function serveLeases(
         log.error(`a worker is ended: ${why}`, { worker: number });
         process.kill();
       };
-      /** Undefined until the first beat: a gateway has no watchdog. */
-      let beatlessLooks: number | undefined;
-      // Looks are counted, not time: a machine that was frozen has frozen this process, too.
-      const cancelLooks = interval(time, REPORT_BEAT_MS, () => {
-        if (beatlessLooks === undefined) return;
-        beatlessLooks = isReplaced() ? beatlessLooks + 1 : 0;
-        if (beatlessLooks === BEATLESS_LOOKS_MAX) end("its watchdog has reported nothing for a minute; the process is frozen, or its code has closed the pipe of the reports"); // prettier-ignore
-      });
-      void process.ended.then(cancelLooks);
+      watchBeats(time, process, { onSilent: () => end(SILENT_WATCHDOG), isWatched: isReplaced });
       let silentBeats = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
-        beatlessLooks = 0;
         const passedMs = time.monotonicMs() - beatMs;
         beatMs += passedMs;
         // If this process was frozen, they come all at once, and requests may come after them.

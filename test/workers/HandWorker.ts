@@ -21,8 +21,11 @@ export class HandWorker implements WorkerProcess {
   readonly send = (message: ToWorker): void => void this.sent.push(message);
   say!: (message: unknown) => void;
   readonly onMessage = (f: (message: unknown) => void): void => void (this.say = f);
-  report!: (report: WatchdogReport) => void;
-  readonly onReport = (f: (report: WatchdogReport) => void): void => void (this.report = f);
+  private readonly listeners: Array<(report: WatchdogReport) => void> = [];
+  readonly onReport = (f: (report: WatchdogReport) => void): void => void this.listeners.push(f);
+  readonly report = (report: WatchdogReport): void => {
+    for (const f of this.listeners) f(report);
+  };
   private readonly options: HandWorkerOptions;
 
   constructor(options: HandWorkerOptions = {}) {

@@ -126,6 +126,21 @@ describe("an agent whose turn ended its worker", () => {
     expect(replies).toEqual([{ kind: "acked" }]);
   });
 
+  it("that freezes its process has another one after a minute", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    processes[0]!.report({ beat: true, held: false });
+    await time.advance(59_000);
+    expect(processes[0]!.killed).toBe(false);
+    await time.advance(2_000);
+    expect([processes[0]!.killed, replies]).toEqual([true, [{ kind: "ended" }]]);
+    ask();
+    await time.advance(5_000);
+    expect(processes).toHaveLength(2);
+  });
+
   it("has its pending requests answered when its process ends, and the next starts after a pause", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
