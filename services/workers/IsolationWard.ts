@@ -29,12 +29,13 @@ import type {
   IsolatedOwner,
   IsolatedReply,
 } from "../../core/input/Isolation.ts";
-import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { socketKey } from "../../schemas/bus/GatewayMessage.ts";
 import type { Stall } from "../watchdog/pausedCode.ts";
 import type { Ending } from "../watchdog/reports.ts";
 import { AgentRecords } from "./AgentRecords.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
-import { SILENT_WATCHDOG, watchBeats } from "./watchBeats.ts";
+import { newWard, type Ward } from "./Ward.ts";
+import { FROZEN, watchBeats } from "./watchBeats.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /** Rule 2. */
@@ -61,37 +62,6 @@ interface IsolationOwner {
   /** An agent is isolated: of this worker, or of another whose shard may move here. */
   readonly isolates: (agent: AgentKey) => void;
   readonly returns: (agent: AgentKey) => void;
-}
-
-interface Asked {
-  readonly request: IsolateRequest;
-  readonly answer: (reply: IsolatedReply) => void;
-}
-
-interface Ward {
-  readonly agent: AgentKey;
-  owner: number;
-  /** The latest that asked. */
-  by: IsolatedOwner | undefined;
-  ends: number;
-  /** Rule 3. `harmedMs`: when it was isolated, or last ended or held a process. */
-  readonly cleanMs: number;
-  harmedMs: number;
-  process: WorkerProcess | undefined;
-  /** Requests are passed as they arrive. */
-  serves: boolean;
-  /** Rule 5: since when it serves, or was last found busy. */
-  servesSinceMs: number;
-  /** Rule 5: the number of the request by which its process is taken. */
-  yields: number | undefined;
-  /** The next process receives them first. */
-  readonly sockets: Map<string, SocketInfo>;
-  /** Why the process is about to end, as its watchdog reported it. */
-  ending: Ending | undefined;
-  startsAtMs: number;
-  /** Unanswered requests, by number: passed to the process when it serves. */
-  readonly asked: Map<number, Asked>;
-  returning: boolean;
 }
 
 export class IsolationWard {
@@ -233,25 +203,10 @@ export class IsolationWard {
 
   /** `ends`: of processes, so far. */
   private isolate(owner: number, agent: AgentKey, ends: number): void {
-    const nowMs = this.options.time.monotonicMs();
     const key = { class: agent.class, name: agent.name };
-    this.wards.set(nameOf(key), {
-      agent: key,
-      owner,
-      by: undefined,
-      ends,
-      cleanMs: this.records.isolated(agent),
-      harmedMs: nowMs,
-      process: undefined,
-      serves: false,
-      servesSinceMs: nowMs,
-      yields: undefined,
-      sockets: new Map(),
-      ending: undefined,
-      startsAtMs: nowMs,
-      asked: new Map(),
-      returning: false,
-    });
+    const cleanMs = this.records.isolated(agent);
+    const nowMs = this.options.time.monotonicMs();
+    this.wards.set(nameOf(key), newWard(key, { owner, ends, cleanMs, nowMs }));
     for (const worker of this.owners.values()) worker.isolates(key);
   }
 
@@ -295,11 +250,9 @@ export class IsolationWard {
       if ("ending" in report) ward.ending = report.ending;
       if ("stall" in report) ward.harmedMs = time.monotonicMs();
     });
-    watchBeats(time, process, {
-      onSilent: () => {
-        ward.ending = { reason: SILENT_WATCHDOG, turn: undefined, exactly: false };
-        process.kill();
-      },
+    watchBeats(time, process, () => {
+      ward.ending = FROZEN;
+      process.kill();
     });
     void process.serving.then(() => {
       if (ward.process === process) this.serve(ward);

@@ -11,7 +11,7 @@ import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
 import { LeaseKeeper } from "./LeaseKeeper.ts";
 import { inBatches } from "./inBatches.ts";
 import { readLeaseRequests, type LeaseAnswer } from "./messages.ts";
-import { SILENT_WATCHDOG, watchBeats } from "./watchBeats.ts";
+import { FROZEN, watchBeats } from "./watchBeats.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
 /**
@@ -60,7 +60,7 @@ export function serveLeases(
         log.error(`a worker is ended: ${why}`, { worker: number });
         process.kill();
       };
-      watchBeats(time, process, { onSilent: () => end(SILENT_WATCHDOG), isWatched: isReplaced });
+      watchBeats(time, process, () => end(FROZEN.reason), isReplaced);
       let silentBeats = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;

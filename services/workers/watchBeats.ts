@@ -5,7 +5,7 @@
  */
 import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
+import { REPORT_BEAT_MS, type Ending } from "../watchdog/reports.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
 /**
@@ -16,26 +16,28 @@ import type { WorkerProcess } from "./WorkerProcess.ts";
 const BEATLESS_LOOKS_MAX = 120;
 
 /** Why such a process is ended. */
-export const SILENT_WATCHDOG =
-  "its watchdog has reported nothing for a minute; the process is frozen, or its code has closed the pipe of the reports";
+export const FROZEN: Ending = {
+  reason:
+    "its watchdog has reported nothing for a minute; the process is frozen, or its code has closed the pipe of the reports",
+  turn: undefined,
+  exactly: false,
+};
 
-interface BeatWatch {
-  /** Called once. Never for a process without a watchdog, which a gateway is. */
-  readonly onSilent: () => void;
-  /** False while silence is expected. Default: never. */
-  readonly isWatched?: () => boolean;
-}
-
+/**
+ * `onFrozen` is called once; never for a process without a watchdog, which a gateway is.
+ * `isWatched`: false while silence is expected.
+ */
 export function watchBeats(
   time: Pick<TimeShape, "after">,
   process: Pick<WorkerProcess, "onReport" | "ended">,
-  { onSilent, isWatched = () => true }: BeatWatch,
+  onFrozen: () => void,
+  isWatched: () => boolean = () => true,
 ): void {
   let looks: number | undefined;
   const cancel = interval(time, REPORT_BEAT_MS, () => {
     if (looks === undefined) return;
     looks = isWatched() ? looks + 1 : 0;
-    if (looks === BEATLESS_LOOKS_MAX) onSilent();
+    if (looks === BEATLESS_LOOKS_MAX) onFrozen();
   });
   process.onReport((report) => {
     if ("beat" in report) looks = 0;
