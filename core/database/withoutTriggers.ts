@@ -3,25 +3,29 @@
  * attached to those tables is for changes that code makes, not for copies of rows.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
+import { isOwnTable } from "./isOwnTable.ts";
 
 interface Queried {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
 }
 
 /**
- * Runs `change` while the database has no triggers and enforces no foreign keys. Triggers of tables
- * that `change` leaves out are gone with them.
+ * Runs `change` while the library's tables have no triggers and no foreign keys are enforced.
+ * Triggers of tables that `change` leaves out are gone with them. Those of users' own tables are
+ * not touched: a database of which nothing is changed keeps its bytes.
  */
 export function withoutTriggers(database: Queried, change: () => void): void {
-  const { rows } = database.query(
-    "SELECT sql, tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid",
-    [],
-  );
+  const triggers = database
+    .query(
+      "SELECT sql, tbl_name, name FROM sqlite_master WHERE type = 'trigger' ORDER BY rowid",
+      [],
+    )
+    .rows.filter(([, of]) => isOwnTable(String(of)));
   database.query("PRAGMA foreign_keys = OFF", []);
-  for (const [, , name] of rows)
+  for (const [, , name] of triggers)
     database.query(`DROP TRIGGER "${String(name).replaceAll('"', '""')}"`, []);
   change();
-  for (const [sql, of] of rows)
+  for (const [sql, of] of triggers)
     if (database.query("SELECT 1 FROM sqlite_master WHERE name = ?", [of!]).rows.length > 0)
       database.query(String(sql), []);
   database.query("PRAGMA foreign_keys = ON", []);

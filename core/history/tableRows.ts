@@ -8,6 +8,7 @@
  */
 import { toHex } from "../../schemas/toHex.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
+import { isOwnTable } from "../database/isOwnTable.ts";
 import { withName } from "./FieldPath.ts";
 
 export type ReadableDatabase = Pick<AgentDatabase, "query">;
@@ -15,8 +16,6 @@ export type ReadableDatabase = Pick<AgentDatabase, "query">;
 /** Cells as JSON can have them. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** The library's own tables. */
-const OWN_TABLES = /^(?:svc_agents_|cf_agents_|sqlite_)/;
 const ROWID_NAMES = ["rowid", "_rowid_", "oid"];
 /** Enough to recognize a blob on one line. */
 const SHOWN_BYTES = 120;
@@ -27,7 +26,7 @@ export const tablesOf = (database: ReadableDatabase): ReadonlyMap<string, string
     database
       .query("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name", [])
       .rows.map(([name, sql]) => [String(name), String(sql)] as const)
-      .filter(([name]) => !OWN_TABLES.test(name)),
+      .filter(([name]) => !isOwnTable(name)),
   );
 
 export const countRows = (database: ReadableDatabase, table: string): number =>

@@ -50,6 +50,34 @@ const FOUND: [Event[], number][] = [
     ],
     0,
   ],
+  // A restore made the triggers of users' tables anew, though it changed none of their rows.
+  [
+    [
+      {
+        on: "input",
+        actions: [
+          {
+            act: "transaction",
+            statements: [
+              { do: "table", n: 1 },
+              { do: "trigger", n: 1 },
+            ],
+            throws: false,
+          },
+        ],
+        fails: false,
+      },
+      { on: "time", ms: 100 },
+      {
+        on: "input",
+        actions: [{ act: "setState", state: { to: "value", value: 1 } }],
+        fails: false,
+      },
+      { on: "time", ms: 100 },
+      { on: "restore", nth: 0 },
+    ],
+    0,
+  ],
 ];
 
 let memory: Awaited<ReturnType<typeof openSqliteDatabases>>;
