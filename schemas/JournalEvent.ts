@@ -39,7 +39,10 @@ export const Cause = Schema.Struct({
   method: Schema.optionalKey(Schema.String),
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /** For a webhook: the entity that `slug` gave the agent's name. The agent is the first one's. */
+  /**
+   * For a webhook: the entity as it was sent, where `slug` converted it to the agent's name. The
+   * agent belongs to the first one.
+   */
   entity: Schema.optionalKey(Schema.String),
   /** As in its envelope (`InboxHead`). Absent in events of older releases. */
   delivery: Schema.optionalKey(Schema.String),

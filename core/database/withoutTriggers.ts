@@ -4,6 +4,8 @@
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { isOwnTable } from "./isOwnTable.ts";
+import { quoted } from "./quoted.ts";
+import { tableExists } from "./tableExists.ts";
 
 interface Queried {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
@@ -22,11 +24,9 @@ export function withoutTriggers(database: Queried, change: () => void): void {
     )
     .rows.filter(([, of]) => isOwnTable(String(of)));
   database.query("PRAGMA foreign_keys = OFF", []);
-  for (const [, , name] of triggers)
-    database.query(`DROP TRIGGER "${String(name).replaceAll('"', '""')}"`, []);
+  for (const [, , name] of triggers) database.query(`DROP TRIGGER ${quoted(String(name))}`, []);
   change();
   for (const [sql, of] of triggers)
-    if (database.query("SELECT 1 FROM sqlite_master WHERE name = ?", [of!]).rows.length > 0)
-      database.query(String(sql), []);
+    if (tableExists(database, String(of))) database.query(String(sql), []);
   database.query("PRAGMA foreign_keys = ON", []);
 }

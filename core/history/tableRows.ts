@@ -9,6 +9,7 @@
 import { toHex } from "../../schemas/toHex.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import { isOwnTable } from "../database/isOwnTable.ts";
+import { quoted } from "../database/quoted.ts";
 import { withName } from "./FieldPath.ts";
 
 export type ReadableDatabase = Pick<AgentDatabase, "query">;
@@ -114,5 +115,3 @@ export function shownCell(value: unknown): unknown {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : String(value);
 }
-
-const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

@@ -7,6 +7,7 @@
  * (it does not tell `Repo` from `REPO`), a number is added. Names of agents are only ever bound as
  * values, and classes are identifiers.
  */
+import { quoted } from "../database/quoted.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import type { Schedule } from "../schedule/Schedule.ts";
@@ -179,7 +180,6 @@ function rowStatements(table: string): RowStatements {
   };
 }
 
-const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 const textOf = (value: SqlValue | undefined): string | undefined =>
   typeof value === "string" ? value : undefined;
 

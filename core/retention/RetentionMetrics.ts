@@ -52,15 +52,15 @@ export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
       "Times that the archive could not be written, after which trimming waits",
     ),
     leads: gauge(
-      "retention_leads",
+      "agents_retention_leads",
       "1: this process is the one that trims journals; 0: another one is, or none",
     ),
     untrimmed: gauge(
-      "history_untrimmed_agents",
+      "agents_history_untrimmed_agents",
       "Agents that the last walk could not trim: their journals are kept whole",
     ),
     lastWalk: gauge(
-      "history_last_walk_seconds",
+      "agents_history_last_walk_seconds",
       "When the last walk through all journals ended, seconds since the epoch; 0: none has",
     ),
   };

@@ -114,32 +114,32 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       refused();
     },
     budgets: () => budgetSums,
-    active: gauge("active", "Agents in memory"),
-    quarantined: gauge("quarantined", "Agents that are quarantined now"),
+    active: gauge("agents_active", "Agents in memory"),
+    quarantined: gauge("agents_quarantined", "Agents that are quarantined now"),
     memoryInUse: gauge(
-      "memory_in_use",
+      "agents_memory_in_use",
       "Share of a host's memory that is in use; from 0.75 on idle agents leave sooner",
     ),
-    connections: gauge("connections", "Open WebSocket connections"),
-    inboxLag: gauge("inbox_lag", "Inputs stored and not done yet, all shards"),
+    connections: gauge("agents_connections", "Open WebSocket connections"),
+    inboxLag: gauge("agents_inbox_lag", "Inputs stored and not done yet, all shards"),
     shardsWithoutHost: gauge(
-      "shards_without_host",
+      "agents_shards_without_host",
       "Shards that no host owns: their webhooks are stored and their callers wait",
     ),
     unstored: gauge(
-      "unstored_seconds",
+      "agents_unstored_seconds",
       "For how long the broker has not stored an event or this process's lease; 0: nothing waits",
     ),
     deliveryRecordsDropped: gauge(
-      "delivery_records_dropped",
+      "agents_delivery_records_dropped",
       "Records of the delivery log that could not be stored, since the process started",
     ),
     durable: gauge(
-      "broker_durable",
+      "agents_broker_durable",
       "1: the broker is known to write to disk before it acknowledges; 0: it does not, or does not say",
     ),
     roundTrip: gauge(
-      "broker_round_trip_seconds",
+      "agents_broker_round_trip_seconds",
       "A ping to the broker and its answer, measured for this look",
     ),
     webhooks: (route, status, seconds) => {
@@ -155,7 +155,7 @@ export const gaugesOf =
   (metrics: Pick<MetricsShape, "gaugeFrom">) =>
   (name: string, help: string) =>
   (read: Parameters<MetricsShape["gaugeFrom"]>[2]): void =>
-    metrics.gaugeFrom(`agents_${name}`, help, read);
+    metrics.gaugeFrom(name, help, read);
 
 function hostedClass(metrics: MetricsShape, name: string): HostedClassMetrics {
   const count = (what: string, help: string) =>

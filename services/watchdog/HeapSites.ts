@@ -8,8 +8,7 @@
  * dependency allocates counts for the code that called it.
  */
 import { Session, type HeapProfiler } from "node:inspector";
-import { isAuthors } from "./MainThreadDebugger.ts";
-import { askedAt, type PausedCode } from "./pausedCode.ts";
+import { codeAt, isAuthors } from "./MainThreadDebugger.ts";
 
 /** Bytes between two samples: some hundred a second on a busy host, which is not measurable. */
 const SAMPLED_EVERY = 2 * 1024 * 1024;
@@ -42,9 +41,9 @@ export class HeapSites {
     const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), ms));
     const sites: string[] = [];
     for (const [frame, bytes] of largestOf(await Promise.race([profileOf(session), late]))) {
-      const where = await Promise.race([sourceOf(session, frame), late]);
+      const code = await Promise.race([codeAt(session, frame), late]);
       const name = frame.functionName === "" ? "a function" : frame.functionName;
-      if (where !== undefined) sites.push(`${Math.round(bytes / MB)} MB by ${name} (${where})`);
+      if (code !== undefined) sites.push(`${Math.round(bytes / MB)} MB by ${name} (${code.where})`);
     }
     return sites;
   }
@@ -77,17 +76,4 @@ function largestOf(
     .filter(([, bytes]) => bytes >= all * PART_MIN)
     .toSorted(([, a], [, b]) => b - a)
     .slice(0, SITES_MAX);
-}
-
-/** The place in the author's source, which the main thread knows. */
-function sourceOf(
-  session: Session,
-  { url, lineNumber, columnNumber }: Frame,
-): Promise<string | undefined> {
-  const expression = askedAt(url, lineNumber, columnNumber);
-  return new Promise((resolve) =>
-    session.post("Runtime.evaluate", { expression, returnByValue: true }, (error, given) =>
-      resolve(error === null ? (given.result.value as PausedCode | undefined)?.where : undefined),
-    ),
-  );
 }

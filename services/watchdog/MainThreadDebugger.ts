@@ -1,16 +1,16 @@
 /**
  * The main thread's debugger, as the watchdog's thread uses it: pauses the code of the main thread,
- * asks what runs (`askedAt`), and resumes it.
+ * asks what runs (`WHAT_RUNS`), and resumes it.
  *
  * 1. Only JavaScript can be paused, regular expressions and SQL included. Where the main thread
  *    sends no message for `SILENT_MS_MAX`, its code is native.
  * 2. Time in which the main thread waits for a processor does not count as silence (`HoldMeter`).
  * 3. Where a pause meets code of no turn, or none of its author's, it steps to what follows.
  */
-import { Session, type Debugger, type InspectorNotification } from "node:inspector";
+import { Session, type Debugger, type InspectorNotification, type Runtime } from "node:inspector";
 import { ownFolder } from "../ownPackage/ownFile.ts";
 import { mainThreadWaitedMs } from "./HoldMeter.ts";
-import { askedAt, type PausedCode } from "./pausedCode.ts";
+import { WHAT_RUNS, type PausedCode } from "./pausedCode.ts";
 
 /**
  * Rule 1. The debugger pauses JavaScript within some 100 ms, and within a second and more where the
@@ -111,17 +111,30 @@ export class MainThreadDebugger {
   private ask(author: Debugger.CallFrame, answer: (paused?: Paused) => void): void {
     const { lineNumber, columnNumber = 0 } = author.location;
     const url = this.urlOf(author);
-    const expression = askedAt(url, lineNumber, columnNumber);
-    this.session.post("Runtime.evaluate", { expression, returnByValue: true }, (error, given) => {
-      const code = error === null ? (given.result.value as PausedCode | undefined) : undefined;
-      answer(code && { code, inAuthors: isAuthors(url) });
-    });
+    void codeAt(this.session, { url, lineNumber, columnNumber }).then((code) =>
+      answer(code && { code, inAuthors: isAuthors(url) }),
+    );
   }
 
   private urlOf({ location }: Debugger.CallFrame): string {
     return this.urls.get(location.scriptId) ?? "";
   }
 }
+
+/** A place in the main thread's code. Lines and columns count from 0. */
+type CodePlace = Pick<Runtime.CallFrame, "url" | "lineNumber" | "columnNumber">;
+
+/** Asks the main thread about a place in its code. Undefined: it could not answer. */
+export const codeAt = (
+  session: Session,
+  { url, lineNumber, columnNumber }: CodePlace,
+): Promise<PausedCode | undefined> =>
+  new Promise((resolve) => {
+    const expression = `globalThis["${WHAT_RUNS}"](${JSON.stringify(url)}, ${lineNumber}, ${columnNumber})`;
+    session.post("Runtime.evaluate", { expression, returnByValue: true }, (error, given) =>
+      resolve(error === null ? (given.result.value as PausedCode | undefined) : undefined),
+    );
+  });
 
 /** Not Node's own, and not a dependency's: the line that the author can change. */
 export const isAuthors = (url: string): boolean =>

@@ -7,10 +7,6 @@ import type { WatchedTurn } from "./Board.ts";
 /** The name of the answering function on `globalThis`. */
 export const WHAT_RUNS = "turnkeep.whatRuns";
 
-/** What the main thread evaluates to answer for a place in its code. Lines count from 0. */
-export const askedAt = (url: string, line: number, column: number): string =>
-  `globalThis["${WHAT_RUNS}"](${JSON.stringify(url)}, ${line}, ${column})`;
-
 export interface PausedCode {
   readonly turn: WatchedTurn | undefined;
   /** A number of the turn in its process. Undefined for code of no turn. */
