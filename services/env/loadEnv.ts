@@ -15,6 +15,8 @@ export interface LoadedEnv {
   readonly env: Readonly<Record<string, string>>;
   /** The files that were read, the weakest first. */
   readonly files: ReadonlyArray<string>;
+  /** Lines of the files that set nothing and are neither empty nor comments, from 1 on. */
+  readonly ignored: ReadonlyArray<{ readonly file: string; readonly line: number }>;
 }
 
 /** A file exists but can't be read. `message` says which file and why. */
@@ -45,31 +47,40 @@ export function envFilesOf(options: EnvOptions): ReadonlyArray<string> {
 export function loadEnv(options: EnvOptions = {}): LoadedEnv {
   const env: Record<string, string> = {};
   const files: string[] = [];
+  const ignored: Array<{ readonly file: string; readonly line: number }> = [];
   for (const file of envFilesOf(options)) {
-    const read = readEnvFile(file);
-    if (read === undefined) continue;
-    Object.assign(env, read);
+    const text = readText(file);
+    if (text === undefined) continue;
+    Object.assign(env, parseEnvText(text));
+    ignored.push(...ignoredLines(text).map((line) => ({ file, line })));
     files.push(file);
   }
   for (const [name, value] of Object.entries(options.processEnv ?? process.env))
     if (value !== undefined) env[name] = value;
-  return { env, files };
+  return { env, files, ignored };
 }
 
 /**
  * Parses `KEY=VALUE` lines with `export `, comments (a `#` after a blank) and quotes, which may
  * span lines. `\n`, `\r`, `\t`, `\"` and `\\` are escapes in double quotes only. Other lines are
- * ignored. Node's own parser joins an indented comment to the next name, in every release that this
- * package supports.
+ * ignored (`ignoredLines`). Node's own parser joins an indented comment to the next name, in every
+ * release that this package supports.
  */
 export function parseEnvText(text: string): Record<string, string> {
   const env: Record<string, string> = {};
-  const clean = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
-  for (const [, name, double, single, back, plain] of clean.matchAll(LINE)) {
+  for (const [, name, double, single, back, plain] of cleaned(text).matchAll(LINE)) {
     const quoted = double?.replace(/\\([nrt"\\])/g, (_, c: string) => ESCAPES[c] ?? c);
     env[name!] = quoted ?? single ?? back ?? plain?.trim() ?? "";
   }
   return env;
+}
+
+const cleaned = (text: string): string => text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
+
+/** Numbers of the lines that `parseEnvText` ignores, except empty ones and comments. */
+function ignoredLines(text: string): ReadonlyArray<number> {
+  const rest = cleaned(text).replace(LINE, (set) => set.replace(/[^\n]+/g, ""));
+  return rest.split("\n").flatMap((line, i) => (/^\s*(#|$)/.test(line) ? [] : [i + 1]));
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
@@ -101,8 +112,13 @@ export function fillProcessEnv(
 
 /** Undefined if there is no such file. Throws `EnvFileUnreadable`. */
 export function readEnvFile(file: string): Readonly<Record<string, string>> | undefined {
+  const text = readText(file);
+  return text === undefined ? undefined : parseEnvText(text);
+}
+
+function readText(file: string): string | undefined {
   try {
-    return parseEnvText(readFileSync(file, "utf8"));
+    return readFileSync(file, "utf8");
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;

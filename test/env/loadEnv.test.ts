@@ -46,7 +46,20 @@ describe("the environment of a module", () => {
   });
 
   it("no file is required", () => {
-    expect(load({ A: "1" })).toEqual({ env: { A: "1" }, files: [] });
+    expect(load({ A: "1" })).toEqual({ env: { A: "1" }, files: [], ignored: [] });
+  });
+
+  it("lines that set nothing are named, but no empty ones, comments or lines of a quoted value", () => {
+    put(".env", '\uFEFFSECRET: abc\r\n\r\n# x\r\nA="one\r\ntwo"\r\n1NAME=1\r\n  # y\r\nB=2\r\n');
+    put("app/.env", "A=1\nhello");
+    const { env, ignored } = load();
+    expect(env).toEqual({ A: "1", B: "2" });
+    const [outer, inner] = [join(folder, ".env"), join(folder, "app/.env")];
+    expect(ignored).toEqual([
+      { file: outer, line: 1 },
+      { file: outer, line: 6 },
+      { file: inner, line: 2 },
+    ]);
   });
 
   it("a file that can't be read is an error that names it", () => {

@@ -151,8 +151,9 @@ function devEnv(
 
 /**
  * Loads a module with the environment from its files and the process, which is also set as
- * `process.env`. Prints notes on settings of its configuration file that have no effect here, and
- * that the module takes long to load. Rejects with `ModuleError` or `EnvFileUnreadable`.
+ * `process.env`. Prints notes on settings of its configuration file that have no effect here, on
+ * ignored lines of the files, and that the module takes long to load. Rejects with `ModuleError` or
+ * `EnvFileUnreadable`.
  */
 export async function loadWithEnv(
   terminal: Terminal,
@@ -172,6 +173,8 @@ export async function loadWithEnv(
     ...(folder === undefined ? {} : { folder: dirname(folder) }),
   };
   const loaded = loadEnv(sources);
+  for (const { file: from, line } of loaded.ignored)
+    terminal.err(`${shownPath(terminal.cwd, from)}:${line} is not NAME=value and is ignored`);
   if (terminal.env === process.env) fillProcessEnv(loaded.env);
   // Imported here, because it imports the TypeScript compiler, which other commands do not need.
   const { loadModule } = await import("../../module/loadModule.ts");
