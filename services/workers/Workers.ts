@@ -97,15 +97,16 @@ export class Workers {
   }
 
   /**
-   * Asks all workers to stop and kills those that don't stop in time. Resolves with the number of
-   * workers that did not stop in order. One that has not served yet has nothing to hand over: it
-   * gets a signal, too, because it heeds the request only once its module is loaded.
+   * Asks all workers to stop and kills those that don't stop in time. Resolves with those that did
+   * not stop in order, and how they ended: `worker 0 (SIGKILL)`. One that has not served yet has
+   * nothing to hand over: it gets a signal, too, because it heeds the request only once its module
+   * is loaded.
    */
-  async stop(): Promise<number> {
+  async stop(): Promise<ReadonlyArray<string>> {
     this.stopping = true;
     for (const { cancelPause } of this.entries) cancelPause();
-    const running = this.entries.flatMap(({ process, state }) =>
-      process === undefined ? [] : { process, starting: state._tag === "Starting" },
+    const running = this.entries.flatMap(({ process, state }, worker) =>
+      process === undefined ? [] : { worker, process, starting: state._tag === "Starting" },
     );
     for (const { process, starting } of running) {
       process.stop();
@@ -115,14 +116,15 @@ export class Workers {
       this.options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
       this.kill();
     });
-    const inOrder = await Promise.all(
-      running.map(async ({ process, starting }) => {
+    const unclean = await Promise.all(
+      running.map(async ({ worker, process, starting }) => {
         const end = await process.ended;
-        return end.code === 0 || (starting && stopSignalOf(end) !== undefined);
+        const inOrder = end.code === 0 || (starting && stopSignalOf(end) !== undefined);
+        return inOrder ? [] : [`worker ${worker} (${describeEnd(end)})`];
       }),
     );
     cancel();
-    return inOrder.filter((ended) => !ended).length;
+    return unclean.flat();
   }
 
   /** Kills all workers at once. */

@@ -124,37 +124,38 @@ describe("a parent's workers", () => {
     const workers = make(3);
     await serve(0, 1, 2);
     await end(2, CRASHED);
-    let unclean: number | undefined;
-    void workers.stop().then((count) => (unclean = count));
+    let unclean: ReadonlyArray<string> | undefined;
+    void workers.stop().then((found) => (unclean = found));
     await end(0, IN_ORDER);
     await time.advance(20_000);
     expect([unclean, last(1).stopped, last(1).killed]).toEqual([undefined, true, false]);
     await end(1, IN_ORDER);
-    expect([unclean, counts(), time.pending]).toEqual([0, [1, 1, 1], 0]);
+    expect([unclean, counts(), time.pending]).toEqual([[], [1, 1, 1], 0]);
   });
 
   it("are killed and reported when they do not stop in time", async () => {
     const workers = make(2);
     await serve(0, 1);
-    let unclean: number | undefined;
-    void workers.stop().then((count) => (unclean = count));
+    let unclean: ReadonlyArray<string> | undefined;
+    void workers.stop().then((found) => (unclean = found));
     await end(0, IN_ORDER);
     await time.advance(25_000);
-    expect([unclean, last(1).killed]).toEqual([1, true]);
+    expect([unclean, last(1).killed]).toEqual([["worker 1 (SIGKILL)"], true]);
   });
 
   it("end in order by Ctrl-C only while they start", async () => {
     const byKey: WorkerEnd = { code: null, signal: "SIGINT" };
-    const unclean = async (how: WorkerEnd, serves: boolean): Promise<number> => {
+    const unclean = async (how: WorkerEnd, serves: boolean) => {
       const workers = make(1);
       if (serves) await serve(0);
       const stopped = workers.stop();
       await end(0, how);
       return stopped;
     };
-    expect(await unclean(byKey, false)).toBe(0);
-    expect(await unclean({ code: null, signal: "SIGKILL" }, false)).toBe(1);
-    expect(await unclean(byKey, true)).toBe(1);
+    expect(await unclean(byKey, false)).toEqual([]);
+    expect(await unclean({ code: null, signal: "SIGKILL" }, false)).toEqual(["worker 0 (SIGKILL)"]);
+    expect(await unclean(byKey, true)).toEqual(["worker 0 (SIGINT)"]);
+    expect(await unclean(CRASHED, true)).toEqual(["worker 0 (exit code 1)"]);
   });
 
   it("get a signal with the request to stop only while they start", async () => {
@@ -164,7 +165,7 @@ describe("a parent's workers", () => {
     expect([last(0).terminated, last(1).terminated]).toEqual([false, true]);
     await end(0, IN_ORDER);
     await end(1, { code: null, signal: "SIGTERM" });
-    expect(await stopped).toBe(0);
+    expect(await stopped).toEqual([]);
   });
 
   it("do not start the others if a stop arrives while the first starts", async () => {
@@ -172,7 +173,7 @@ describe("a parent's workers", () => {
     const stopped = workers.stop();
     await serve(0);
     await end(0, IN_ORDER);
-    expect(await stopped).toBe(0);
+    expect(await stopped).toEqual([]);
     expect(counts()).toEqual([1, 0]);
   });
 });

@@ -114,7 +114,7 @@ export async function serveWorkers(
           admin: `http://${hostAndPort(adminHostname, admin.port)}`,
         }),
       );
-    let unclean = 0;
+    let unclean: ReadonlyArray<string> = [];
     let endBeside = async (): Promise<void> => undefined;
     const beside = options.beside && workers.serving.then(beginBeside);
     async function beginBeside(): Promise<void> {
@@ -138,8 +138,10 @@ export async function serveWorkers(
       unclean = await workers.stop();
       await isolated?.stop();
     }
-    if (unclean > 0)
-      throw failed(`${unclean} of ${count} workers did not stop cleanly. Their log says why.`);
+    if (unclean.length > 0)
+      throw failed(
+        `${unclean.length} of ${count} workers did not stop in order: ${unclean.join(", ")}. The log above may say why.`,
+      );
     // Supervisors of the others take a stop for a success, whenever it is requested.
     if (role === "dev" && !isServing)
       throw new CliError({ message: STOPPED_BEFORE_SERVING, exitCode: exitOnSignal(stoppedBy) });
