@@ -5,6 +5,7 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { endLife } from "../../core/journal/endLife.ts";
 import { trimAgent } from "../../core/retention/trimAgent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
@@ -221,6 +222,25 @@ test("saved parts are kept, and the rest is read from the journals as they are b
       expect(done.toSorted()).toEqual(keys.toSorted());
     }
   }
+  await there.close();
+});
+
+test("an agent that is being erased is in the backup as erased", async () => {
+  const id = agentId("Ledger", "half");
+  for (let n = 0; n < 5; n++) await write(id, n);
+  const signal = AbortSignal.timeout(10_000);
+  const end = await endLife(id, { journal: ports.journal, time: machineTime, host: "erase", epoch: undefined, signal }); // prettier-ignore
+  // As `agents erase` leaves the journal when it has removed half of it.
+  await ports.journal.trim(id, (end - 2) as Sequence);
+  const path = join(folder.path, "half");
+  await again({ folder: path });
+  expect(await verify(path)).toMatchObject({ agents: AGENTS + 1, damaged: [] });
+  const there = await open("half");
+  const { terminal } = terminalAt(folder.path);
+  await restoreBackup(there, terminal, machineTime, { chain: await openBackup(path), json: true });
+  const { state, database } = await rebuildAgent(id, there);
+  database.close();
+  expect(state).toBeUndefined();
   await there.close();
 });
 

@@ -7,13 +7,13 @@
  * 2. All events of an agent may be trimmed before they are read, once it has a later event. The
  *    events that arrived during the backup are therefore searched for such agents repeatedly, until
  *    two searches together take less time than every event is kept (`KEPT_MS_MIN`).
- * 3. For an agent that was erased meanwhile, its end is saved, so that a restore does not create
- *    it.
+ * 3. For an agent that was erased meanwhile, or is being erased, its end is saved, so that a
+ *    restore does not create it.
  * 4. If a base can't be read, the events after it lack their predecessor: the restored agent does
  *    not start, just as the original would not.
  */
 import { findBase } from "../../../../core/journal/Beginnings.ts";
-import { bareEnd } from "../../../../core/journal/endLife.ts";
+import { bareEnd, lastEnd } from "../../../../core/journal/endLife.ts";
 import { KEPT_MS_MIN } from "../../../../core/retention/HistoryLimits.ts";
 import type { TimeShape } from "../../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../../schemas/Address.ts";
@@ -100,6 +100,11 @@ async function entryOf(
   if ("end" in missing) return missing.end;
   const { id, after, restarts } = missing;
   const base = await findBase(id, after, ports);
-  if (base === undefined) return { id, seq: after, storedMs: 0, data: new Uint8Array(0) }; // rule 4
+  if (base === undefined) {
+    const end = await lastEnd(id, after, ports.journal); // rule 3
+    // Else rule 4.
+    const { seq, storedMs, data } = end ?? { seq: after, storedMs: 0, data: new Uint8Array(0) };
+    return { id, seq, storedMs, data };
+  }
   return { id, ...baseAsEvent({ _tag: "Base", base, restarts }) };
 }
