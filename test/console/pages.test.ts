@@ -175,6 +175,36 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
   await page.close();
 });
 
+it("shows that an answer failed beside the last one, and asks again by itself", async () => {
+  await notes.call("on a shelf", "enqueue");
+  const { page } = await open();
+  const failing = new Set(["overview"]);
+  await page.route(/\/api\/(overview|dead)/, (route) =>
+    failing.delete(/\/api\/(\w+)/.exec(route.request().url())![1]!)
+      ? route.fulfill({ status: 500, json: { error: "failed by chance" } })
+      : route.continue(),
+  );
+  await page.goto(`${notes.url}/#/dead`);
+  const section = page.getByRole("region", { name: "On a fork first" });
+  await section.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
+  await page.getByRole("button", { name: "Select all 1" }).click();
+  await section.getByRole("button", { name: /^Run on a fork/ }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /^Run on a fork/ })
+    .click();
+  await section.getByText("1 of 1 input failed.").waitFor({ timeout: 60_000 });
+  failing.add("dead");
+  await notes.call("on a shelf", "enqueue");
+  await page.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
+  expect(await section.getByRole("article").count()).toBe(1);
+  await page.getByRole("button", { name: "Select all 2" }).waitFor();
+  expect(await page.getByRole("alert").count()).toBe(0);
+  for (const { id } of await notes.get<{ id: number }[]>("/api/dead"))
+    await notes.ask(`/api/dead/${id}/drop`, { method: "POST" });
+  await page.close();
+});
+
 it("renders a few screens of a long timeline at once: older turns page by page, and back to the newest", async () => {
   let last = 0;
   for (let n = 0; n < 12; n++) last = await storeEvent(notes.installation.ports.journal, "long", { turns: 99, after: last }); // prettier-ignore
