@@ -152,7 +152,7 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
     .getByRole("button", { name: /^Run on a fork/ })
     .click();
   const section = page.getByRole("region", { name: "On a fork first" });
-  await section.getByText("1 of 2 inputs failed.").waitFor({ timeout: 60_000 });
+  await section.getByText("1 of 2 inputs failed.").waitFor();
   expect(await section.getByRole("article").allInnerTexts()).toEqual([
     expect.stringMatching(/^done \d+ on a fork of NoteAgent\/in a drawer at turn \d+$/m),
     expect.stringMatching(/^fails \d+ on a fork of NoteAgent\/on a shelf .*: Error: nobody may be reminded$/m),
@@ -193,7 +193,7 @@ it("shows that an answer failed beside the last one, and asks again by itself", 
     .getByRole("dialog")
     .getByRole("button", { name: /^Run on a fork/ })
     .click();
-  await section.getByText("1 of 1 input failed.").waitFor({ timeout: 60_000 });
+  await section.getByText("1 of 1 input failed.").waitFor();
   failing.add("dead");
   await notes.call("on a shelf", "enqueue");
   await page.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
