@@ -8,8 +8,8 @@
  * 2. A base may cover events that are still there (`baseFor`). Those are left out.
  * 3. The journal may be trimmed again before the base of a gap is read, and only the last bases are
  *    kept. In that case there is a base for the journal's new beginning.
- * 4. The agent may be erased while its journal is read. Then the event after the gap is gone, too.
- *    If it would have been the first, reading begins where the journal begins now.
+ * 4. The agent may be erased while its journal is read. Then the event after the gap is gone, too,
+ *    or a bare end follows it. If it would have been the first, reading begins with that end.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, ifReadable } from "../../schemas/Frame.ts";
@@ -18,6 +18,7 @@ import { baseFor, type Base } from "./baseFor.ts";
 import { decodeStored } from "./decodeStored.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 import type { AgentImage } from "./AgentImage.ts";
+import { lastEnd } from "./endLife.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 
@@ -27,8 +28,10 @@ export type Read =
   /** `restarts`: events before it were read, which the base covers too. */
   | { readonly _tag: "Base"; readonly base: Base; readonly restarts: boolean };
 
+type ErasableJournal = Pick<JournalShape, "read" | "first">;
+
 interface Sources {
-  readonly journal: Pick<JournalShape, "read" | "first">;
+  readonly journal: ErasableJournal;
   readonly snapshots: Pick<SnapshotsShape, "bases">;
 }
 
@@ -125,38 +128,42 @@ export async function trimmedBefore(
 }
 
 /**
- * The error for a reader that has found a gap before event `seq`, if that event has been removed
- * since: the agent was erased, or trimmed again. Rejects as `Journal.first`.
+ * The error for a reader that has found a gap before event `seq`, if it is no damage: the agent was
+ * erased, is being erased, or was trimmed again. Rejects as `Journal.first` and `Journal.read`.
  */
 export async function removedSince(
   id: AgentId,
   seq: number,
-  journal: Pick<JournalShape, "first">,
+  journal: ErasableJournal,
 ): Promise<HistoryTrimmed | undefined> {
   const first = await journal.first(id);
-  if (first === undefined || first.seq <= seq) return undefined;
-  const { after = first.seq - 1, time } = decodeEvent(first.data).head;
-  return new HistoryTrimmed({ id, seq: first.seq, after, timeMs: time });
+  const start = (await lastEnd(id, seq, journal)) ?? first;
+  if (start === undefined || start.seq <= seq) return undefined;
+  const { after = start.seq - 1, time } = decodeEvent(start.data).head;
+  return new HistoryTrimmed({ id, seq: start.seq, after, timeMs: time });
 }
 
 /**
  * The events after `seq`, up to `toSeq`, for a reader that can't begin anew. Rejects as
  * `Journal.read`, with `CorruptFrame` or `UnknownVersion` for an event that can't be read, and with
- * `HistoryTrimmed` if they are removed meanwhile.
+ * `HistoryTrimmed` if they are removed meanwhile. Of an agent that is being erased, the events from
+ * its end on, if nothing before them was read.
  */
 export async function* readOn(
   { id, seq }: Pick<AgentImage, "id" | "seq">,
   toSeq: number,
-  journal: Pick<JournalShape, "read" | "first">,
+  journal: ErasableJournal,
 ): AsyncGenerator<StoredEvent & { readonly event: JournalEvent }, void, void> {
-  let last = seq;
+  let last: number = seq;
   const range = { fromSeq: (seq + 1) as Sequence, toSeq: toSeq as Sequence };
   for await (const stored of journal.read(id, range)) {
+    if (stored.seq <= last) continue;
     const event = decodeStored(stored);
     const { after = last } = event.head;
     const removed = after === last ? undefined : await removedSince(id, stored.seq, journal);
-    if (removed !== undefined) throw removed;
-    last = stored.seq;
+    if (removed !== undefined && (last > 0 || removed.seq > toSeq)) throw removed;
+    last = removed === undefined ? stored.seq : removed.seq - 1;
+    if (removed !== undefined) continue;
     yield { ...stored, event };
   }
 }

@@ -77,6 +77,21 @@ export function endsAllBefore({ data }: Pick<StoredEvent, "data">): boolean {
 export const endsLife = (head: JournalHead): boolean =>
   head.kind === "destroyed" && !restartsLife(head);
 
+/**
+ * The last event from `fromSeq` on that is a bare end. `agents erase` may be removing what comes
+ * before it, so that gaps there are no damage. Rejects as `Journal.read`.
+ */
+export async function lastEnd(
+  id: AgentId,
+  fromSeq: number,
+  journal: Pick<JournalShape, "read">,
+): Promise<StoredEvent | undefined> {
+  let end: StoredEvent | undefined;
+  for await (const event of journal.read(id, { fromSeq: fromSeq as Sequence }))
+    if (bareEnd(event) !== undefined) end = event;
+  return end;
+}
+
 /** Whether the agent was erased since its event `seq` was read. Rejects as `Journal.first`. */
 export async function erasedSince(
   id: AgentId,

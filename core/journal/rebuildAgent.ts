@@ -9,7 +9,8 @@
  *   predecessor, also one of an old local cache, is replaced by the agent's base.
  * - The journal's last event is read first, once, from the stream's leader: it is often the only
  *   one that the image lacks.
- * - If the agent is erased meanwhile, events that were read are gone, and the rebuild starts over.
+ * - If the agent is being erased, events before its end are missing, and the rebuild starts over
+ *   from the end. Snapshots of the life before it may still exist, and are skipped.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, ifReadable } from "../../schemas/Frame.ts";
@@ -66,7 +67,15 @@ export interface Rebuilt {
  * Rejects with `BrokerUnavailable`, `CorruptFrame`, or `HistoryTrimmed` where `atSeq` or `atTimeMs`
  * is before the journal's beginning. The caller closes `database`.
  */
-export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promise<Rebuilt> {
+export const rebuildAgent = (id: AgentId, sources: RebuildSources): Promise<Rebuilt> =>
+  rebuildFrom(id, sources, 0);
+
+/** `startSeq`: nothing before it is used. */
+async function rebuildFrom(
+  id: AgentId,
+  sources: RebuildSources,
+  startSeq: number,
+): Promise<Rebuilt> {
   const whole = sources.atSeq === undefined && sources.atTimeMs === undefined;
   const opened = sources.databases.open(id);
   let database = opened.database;
@@ -81,37 +90,43 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
         database = sources.databases.open(id).database;
       }
       const isNew = whole && last === undefined;
-      image = isNew ? new AgentImage(id) : await restoreSnapshot(id, database, sources);
+      image = isNew
+        ? new AgentImage(id)
+        : await restoreSnapshot(id, database, { ...sources, startSeq });
     }
     const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
     let replayed: Replayed | Gap = NOTHING;
-    if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
-    const startOver = (): Promise<Rebuilt> => {
+    if (!isWhole) replayed = await replayTail(image, database, { ...sources, startSeq, last });
+    const startOver = (from: number): Promise<Rebuilt> => {
       database.close();
       sources.databases.discard(id);
-      return rebuildAgent(id, sources);
+      return rebuildFrom(id, sources, from);
     };
-    const isGone = async (seq: number): Promise<boolean> =>
-      (await removedSince(id, seq, sources.journal)) !== undefined;
     let trimmed = 0;
     while ("after" in replayed) {
       // After another trim between the two reads there is a gap again, with a later base.
       const base = replayed.after > trimmed ? await baseOf(id, sources, replayed) : undefined;
-      if (base === undefined && (await isGone(replayed.seq))) return startOver();
-      if (base === undefined) throw missing(image, replayed);
+      if (base === undefined) {
+        const removed = await removedSince(id, replayed.seq, sources.journal);
+        if (removed === undefined) throw missing(image, replayed);
+        return startOver(removed.seq);
+      }
       trimmed = replayed.after;
       database.restore(base.image);
       image = AgentImage.fromSnapshot(id, base.head);
-      replayed = await replayTail(image, database, { ...sources, last: undefined });
+      replayed = await replayTail(image, database, { ...sources, startSeq, last: undefined });
     }
-    if (last !== undefined && image.seq < last.seq && (await isGone(last.seq))) return startOver();
+    if (last !== undefined && image.seq < last.seq) {
+      const removed = await removedSince(id, last.seq, sources.journal);
+      if (removed !== undefined) return startOver(removed.seq);
+    }
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
     return rebuilt(image, database, replayed, unproven);
   } catch (error) {
     database.close();
     // Closing has removed a damaged local image: the second try uses snapshot and journal.
-    if (error instanceof LocalImageCorrupt) return rebuildAgent(id, sources);
+    if (error instanceof LocalImageCorrupt) return rebuildFrom(id, sources, startSeq);
     throw error;
   }
 }
@@ -142,7 +157,8 @@ export async function advanceAgent(
   sources: Pick<RebuildSources, "journal">,
   atSeq: number,
 ): Promise<Rebuilt | undefined> {
-  const replayed = await replayTail(image, database, { ...sources, atSeq, last: undefined });
+  const wanted = { ...sources, startSeq: 0, atSeq, last: undefined };
+  const replayed = await replayTail(image, database, wanted);
   return "after" in replayed ? undefined : rebuilt(image, database, replayed, false);
 }
 
@@ -158,7 +174,7 @@ function decodeCore(
 async function restoreSnapshot(
   id: AgentId,
   database: AgentDatabase,
-  { snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
+  { snapshots, startSeq, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources & From,
 ): Promise<AgentImage> {
   if (snapshots === undefined) return new AgentImage(id);
   for await (const data of snapshots.newestFirst(id)) {
@@ -166,7 +182,7 @@ async function restoreSnapshot(
     const snapshot = readSnapshot(id, data);
     if (snapshot === undefined) continue;
     const { head, image } = snapshot;
-    if (head.seq > atSeq || head.time > atTimeMs) continue;
+    if (head.seq < startSeq || head.seq > atSeq || head.time > atTimeMs) continue;
     if (image.length > 0) database.restore(image);
     return AgentImage.fromSnapshot(id, head);
   }
@@ -174,6 +190,10 @@ async function restoreSnapshot(
 }
 
 const NOTHING: Replayed = { events: 0, bytes: 0 };
+
+interface From {
+  readonly startSeq: number;
+}
 
 /** An event whose predecessor is neither in the image nor in the journal. */
 type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
@@ -207,12 +227,12 @@ async function replayTail(
   database: AgentDatabase,
   {
     journal,
+    startSeq,
     atSeq,
     atTimeMs,
     last,
-  }: Pick<RebuildSources, "journal" | "atSeq" | "atTimeMs"> & {
-    readonly last: StoredEvent | undefined;
-  },
+  }: Pick<RebuildSources, "journal" | "atSeq" | "atTimeMs"> &
+    From & { readonly last: StoredEvent | undefined },
 ): Promise<Replayed | Gap> {
   if (last !== undefined && isNext(image, last)) {
     const event = decodeStored(last);
@@ -224,7 +244,7 @@ async function replayTail(
   let bytes = 0;
   const toSeq = atSeq ?? last?.seq;
   const range = {
-    fromSeq: (image.seq + 1) as Sequence,
+    fromSeq: Math.max(image.seq + 1, startSeq) as Sequence,
     ...(toSeq === undefined ? {} : { toSeq: toSeq as Sequence }),
   };
   for await (const stored of journal.read(image.id, range)) {
@@ -238,7 +258,8 @@ async function replayTail(
     bytes += stored.data.length;
   }
   if (image.seq > 0) return { events, bytes, ...(host !== undefined && { host }) };
-  return (await trimmedBefore(image.id, journal)) ?? NOTHING;
+  const trimmed = await trimmedBefore(image.id, journal);
+  return trimmed !== undefined && trimmed.seq >= startSeq ? trimmed : NOTHING;
 }
 
 /**

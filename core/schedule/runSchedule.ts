@@ -139,14 +139,23 @@ function settle(agent: ScheduleAgent, { row, dueMs, table, cron, touched }: Sche
   }
   if (now.running) table.setRunning(row.id, null);
   if (moved) return;
+  table.setDue(row.id, nextDueOrNone(agent, now, { dueMs, cron }));
+}
+
+/** Rule 3. Null: unarmed. */
+function nextDueOrNone(
+  agent: ScheduleAgent,
+  row: ScheduleRow,
+  { dueMs, cron }: Pick<ScheduleRun, "dueMs" | "cron">,
+): number | null {
   try {
-    table.setDue(row.id, nextDue(now, dueMs, agent.time.nowMs(), cron));
+    return nextDue(row, dueMs, agent.time.nowMs(), cron);
   } catch (error) {
     agent.log.error("a schedule has no next time; its row is kept, unarmed", {
       schedule: row.id,
       error: messageOf(error),
     });
-    table.setDue(row.id, null);
+    return null;
   }
 }
 

@@ -60,7 +60,7 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
 const describeUnstored = (unstored: Unstored | undefined, overdueMs: number): string | undefined =>
   unstored === undefined || unstored.forMs <= overdueMs
     ? undefined
-    : `the broker has not stored ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s, so its disk may be full: ${unstored.why}`;
+    : `the broker has not stored ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s: ${unstored.why}. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)`;
 
 export function readinessOf(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;

@@ -11,7 +11,7 @@ const gatewayAlone: ReadinessFacts = {
   durability: "weak",
 };
 const UNSTORED =
-  "the broker has not stored this process's lease for 12 s, so its disk may be full: no ack";
+  'the broker has not stored this process\'s lease for 12 s: no ack. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)';
 
 describe("a gateway", () => {
   test("is not ready before every shard has had a host", () => {

@@ -1,12 +1,14 @@
 /** An agent that is erased while its journal is read: the gap is no damage to its readers. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { eventRows } from "../../core/history/eventRows.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";
 import { endLife } from "../../core/journal/endLife.ts";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { collect } from "../kit/collect.ts";
 import { ID, Journaled, STEP_MS } from "../retention/Journaled.ts";
 
@@ -20,12 +22,18 @@ beforeEach(async () => {
 
 /** As `agents erase`. Returns the sequence of the end. */
 async function erase(): Promise<number> {
+  const end = await eraseUpTo(undefined);
+  agent.broker.bases.remove(ID);
+  return end;
+}
+
+/** As `agents erase` has done when it is about to remove event `seq`; undefined: the end. */
+async function eraseUpTo(seq: number | undefined): Promise<number> {
   const { journal, time } = agent.ports;
   const signal = AbortSignal.timeout(1_000);
   const own = { id: () => "end", nowMs: time.nowMs };
   const end = await endLife(ID, { journal, time: own, host: "erase", epoch: undefined, signal });
-  agent.broker.journal.purge(ID, end);
-  agent.broker.bases.remove(ID);
+  agent.broker.journal.purge(ID, (seq as Sequence | undefined) ?? end);
   return end;
 }
 
@@ -122,4 +130,52 @@ test("a gap in a journal that is as it was is damage", async () => {
     readFromBase(ID, { journal: erasedAt(5, () => Promise.resolve()), snapshots }),
   );
   await expect(reading).rejects.toBeInstanceOf(CorruptFrame);
+});
+
+describe("while an erase is half done", () => {
+  test.each([undefined, 3, 6])(
+    "the agent is rebuilt as erased (snapshot at event %s)",
+    async (n) => {
+      if (n !== undefined) {
+        const { image, database } = await rebuildAgent(ID, { ...agent.ports, atSeq: seqs[n]! });
+        await agent.ports.snapshots.put(ID, image.encode(database.image()));
+        database.close();
+      }
+      const end = await eraseUpTo(seqs[8]);
+      const { image, database } = await rebuildAgent(ID, agent.ports);
+      expect([image.seq, image.state, database.isEmpty]).toEqual([end, undefined, true]);
+      database.close();
+    },
+  );
+
+  test("a new life is rebuilt from its own events", async () => {
+    const end = await eraseUpTo(seqs[5]);
+    const turns = [{ cause: { kind: "rpc" as const }, state: { set: { n: 11 } } }];
+    const seq = agent.broker.journal.append(
+      ID,
+      encodeEvent({ id: "11", agent: [ID.class, ID.name], kind: "turns", host: "h", epoch: 1, time: 1, turns, after: end }),
+      end as Sequence,
+    ); // prettier-ignore
+    const { image } = await rebuildAgent(ID, agent.ports);
+    expect([image.seq, JSON.parse(image.state!)]).toEqual([seq, { n: 11 }]);
+    const reads = await collect(readFromBase(ID, agent.ports));
+    expect(reads.map((read) => read._tag === "Event" && read.event.seq)).toEqual([end, seq]);
+  });
+
+  test("at a point that is gone, or is about to be, there is no agent", async () => {
+    await eraseUpTo(seqs[5]);
+    for (const atSeq of [seqs[3]!, seqs[8]!]) {
+      const { image, database } = await rebuildAgent(ID, { ...agent.ports, atSeq });
+      expect([image.seq, database.isEmpty]).toEqual([0, true]);
+      database.close();
+    }
+  });
+
+  test("the rest of its rows is refused, and a trim of it is overtaken", async () => {
+    const end = await eraseUpTo(seqs[5]);
+    const rows = collect(eventRows(ID, [seqs[2]!, seqs[8]!], agent.ports));
+    await expect(rows).rejects.toThrow(`starts with event ${end} of`);
+    expect(await collect(eventRows(ID, [end], agent.ports))).toEqual([]);
+    expect(await agent.trim({ events: 3 })).toEqual({ _tag: "Overtaken" });
+  });
 });

@@ -83,6 +83,21 @@ describe("provisioning", () => {
     expect(await config()).toMatchObject({ config: before as object });
   });
 
+  it("creates lost leases again with later epochs than those of the journals", async () => {
+    const subjects = newNamespace();
+    const claim = async (nats: NatsShape) => {
+      const claimed = await makeNatsLeases(nats).claim("shard.0", "host-a");
+      return claimed._tag === "Claimed" ? claimed.lease.epoch : 0;
+    };
+    const nats = await open(subjects);
+    for (let n = 0; n < 5; n++) await nats.publisher.publish(`$KV.${subjects.bucket.leases}.host.${n}`, new Uint8Array(0)); // prettier-ignore
+    const before = await claim(nats);
+    expect(before).toBe(6);
+    await nats.api.call(`STREAM.DELETE.KV_${subjects.bucket.leases}`);
+    expect(await claim(await open(subjects))).toBeGreaterThan(before);
+    expect(await open(subjects, { leaseTtlMs: 9_000 })).toMatchObject({ leaseTtlMs: 9_000 });
+  });
+
   it("changes the leases' TTL only on request", async () => {
     const subjects = newNamespace();
     expect((await open(subjects, { leaseTtlMs: 3_000 })).leaseTtlMs).toBe(3_000);

@@ -105,6 +105,16 @@ describe("an interval", () => {
     expect(began).toEqual([100, 200, 300, 400]);
   });
 
+  test("whose next time can't be stored is not reported as one that has none", async () => {
+    await plan("tick", { intervalSeconds: 10 });
+    await sql(`CREATE TRIGGER refusing BEFORE UPDATE OF due_ms ON svc_agents_schedules
+      BEGIN SELECT RAISE(ABORT, 'not now'); END`);
+    await passTo(12);
+    expect(began[0]).toBe(10);
+    const said = rig.log.lines.filter(({ level }) => level === "error");
+    expect(JSON.stringify(said)).not.toContain("no next time");
+  });
+
   test("that cancels itself in its callback is gone", async () => {
     onTick = (agent) => void agent.run("DELETE FROM svc_agents_schedules");
     await plan("tick", { intervalSeconds: 10 });

@@ -129,7 +129,11 @@ export async function provision(
   }
   const laid = subjects.withLayout(layout);
   const leases = await info(api, `KV_${subjects.bucket.leases}`);
-  const configs = streamConfigs(laid, choicesOf(options, before?.config, leases?.config));
+  const isLost = before !== undefined && leases === undefined;
+  const configs = streamConfigs(laid, choicesOf(options, before?.config, leases?.config)).map(
+    (config) =>
+      isLost && config.name === `KV_${subjects.bucket.leases}` ? afterAllEpochs(config) : config,
+  );
   // Read concurrently, because mostly all exist. Created one after the other.
   const there = await Promise.all(configs.map(({ name }) => info(api, name)));
   const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
@@ -166,6 +170,16 @@ const choicesOf = (
   storage: storage ?? (found?.["storage"] as StreamChoices["storage"] | undefined) ?? "file",
   leaseTtlMs: leaseTtlMs ?? (leases === undefined ? LEASE_TTL_MS_DEFAULT : ttlMsOf(leases)),
   placement: placement ?? (found?.["placement"] as Placement | undefined),
+});
+
+/**
+ * For a bucket of leases that was lost while journals were not. A claim's epoch is its sequence
+ * there, and a host starts no agent whose journal has a later epoch. Fewer than 1,000 renewals a
+ * second were stored, so that every former sequence is below the time in milliseconds.
+ */
+const afterAllEpochs = (bucket: StreamConfig): StreamConfig => ({
+  ...bucket,
+  first_seq: Date.now(),
 });
 
 /** An inbox with scheduled messages, which the server never turns off. */
