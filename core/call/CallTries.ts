@@ -1,6 +1,6 @@
 /**
  * The earlier tries of one call or message: which hosts were lost while they had it, and so may
- * have been ended by it. Kept by whoever asks the same again, so that it counts over all tries;
+ * have been ended by it. The caller keeps it over all repetitions, so that all tries count.
  * `CallClient` feeds it.
  *
  * A try without an answer stays open: its host may be lost long after the caller has stopped

@@ -1,5 +1,5 @@
 /**
- * How far a reader of all changes has come (`changes`), as opaque text that it hands back to go on:
+ * How far a reader of all changes has read (`changes`), as opaque text that it passes to continue:
  * base64url of `[1, seqs]`, or in a catch-up `[1, seqs, to, agent, seq]`.
  */
 import { fromBase64Url, toBase64Url } from "../../schemas/base64.ts";

@@ -1,14 +1,15 @@
 /**
- * All changes of all agents from a position on, and then as they are stored: for `agents export
- * --follow`. Each agent's come in stored order, each once; between agents there is no order.
+ * All changes of all agents after a position, then new ones as they are stored: for `agents export
+ * --follow`. The changes of one agent arrive in stored order, each once. Those of different agents
+ * have no order.
  *
- * 1. What was stored long ago may have been trimmed from the journals, into the archive. It is read
- *    agent by agent, up to where the journals end at the start of the reading (a catch-up). Its
- *    position names the agent and event that came last.
- * 2. What was stored lately can't have been trimmed (`KEPT_MS_MIN`): it is read stream by stream.
- *    Whoever was away for longer catches up first.
- * 3. A position stands for everything that was given before it: with the same agents it leads to
- *    the same changes, from whatever process.
+ * 1. Old events may have been trimmed from the journals into the archive. They are read agent by
+ *    agent, up to where the journals end when the reading starts (a catch-up). The position of a
+ *    catch-up names the last agent and event.
+ * 2. Recent events can't have been trimmed (`KEPT_MS_MIN`), and are read stream by stream. A reader
+ *    that was away for longer catches up first.
+ * 3. A position covers every change that was returned before it. With the same agents, every
+ *    process continues from it with the same changes.
  */
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
@@ -39,7 +40,7 @@ export interface ChangeSources {
 export interface Change {
   readonly id: AgentId;
   readonly event: StoredEvent;
-  /** To go on with this change, and after it. */
+  /** Continues with this change. */
   readonly before: ChangePosition;
   readonly after: ChangePosition;
 }

@@ -4,12 +4,12 @@
  * 1. `publish` answers `Stored` only when the broker has stored the envelope.
  * 2. Everything stored and not acked is delivered, at least once, to the one consumer of its shard,
  *    in stored order for each agent on first delivery.
- * 3. `consume` first takes the shard over: whatever an earlier consumer held and did not ack is
- *    delivered again at once. A consumer of an earlier epoch than the present one's is refused: a
- *    host that was frozen between its claim and this may come long after its successor.
+ * 3. `consume` first takes the shard over: everything that an earlier consumer received and did not
+ *    ack is delivered again at once. A consumer of an epoch before the current one is refused: a
+ *    host that was frozen after its claim may call this long after its successor.
  * 4. An acked input is never delivered again (to a consumer that starts after the ack was stored).
- * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and
- *    reads again by `get`.
+ * 5. A delivery does not keep its bytes in memory for the host. Past a bound, the host keeps only
+ *    `seq` and reads the bytes again with `get`.
  *
  * Adapters: `services/nats/NatsInbox`, `services/memory/MemoryInbox`; one conformance suite.
  */

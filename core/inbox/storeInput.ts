@@ -1,6 +1,6 @@
 /**
- * One envelope into an agent's inbox, for who can't go on without it: lanes of jobs and signals, a
- * host's unstored inputs.
+ * Stores an envelope in an agent's inbox for callers that can't continue before it is stored: lanes
+ * of jobs and signals, and a host's unstored inputs.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";

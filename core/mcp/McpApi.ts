@@ -59,7 +59,7 @@ export class McpApi {
       ...(known?.row.client_id ? { clientId: known.row.client_id } : {}),
       ...defined({ client, transport, retry }),
     };
-    // Replacing a server would begin the attempt of whoever adds it at the same time anew.
+    // Replacing the server would restart an attempt that another call has begun.
     if (known === undefined || !isUnderWay(known, given)) await mcp.registerServer(id, given);
     let server = find()!;
     let added = await this.#establish(server);

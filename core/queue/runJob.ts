@@ -92,12 +92,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
     const last = lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown });
     if (attempt > last) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
-      // Rule 6.
-      const isSilent = attempt > last + 1;
-      const cleared = isSilent ? undefined : await agent.suspects.announce(turn, before);
-      await fail(agent, job, turn, error, { attempts: attempt - 1, isSilent });
-      cleared?.();
-      return agent.suspects.settled(job.key);
+      return await failUnrun(agent, job, turn, error, { before, isSilent: attempt > last + 1 });
     }
     const cleared =
       job.suspect && attempt === before + 1
@@ -114,17 +109,8 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       });
       if (undoing !== undefined) throw errorOfFailure(undoing);
     } catch (error) {
-      // As in `AgentSql`: this host's image is damaged, not the job.
-      if (error instanceof LocalImageCorrupt) agent.abort(error.message);
-      await agent.unlessDiscarded();
-      const { rest } = turn;
-      if (undoing !== undefined)
-        return await fail(agent, job, rest, errorOfFailure(undoing), { attempts: attempt });
-      if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return await fail(agent, job, rest, error, { attempts: attempt });
-      rest.outcome = { done: [], dead: false, error: reasonOf(turn, error) };
-      const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
-      await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
+      const nextInMs = await afterFailure(agent, job, turn, { error, attempt, undoing });
+      if (nextInMs === undefined) return;
       cleared?.();
       await agent.sleep(nextInMs);
       continue;
@@ -134,6 +120,48 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
     turn.outcome = { done: [job.key], dead: false, error: undefined };
     return end(agent, turn, "done");
   }
+}
+
+/** Rule 6. No attempt is left. `before`: how many the journal has. */
+async function failUnrun(
+  agent: JobAgent,
+  job: Job,
+  turn: Turn,
+  error: unknown,
+  { before, isSilent }: { readonly before: number; readonly isSilent: boolean },
+): Promise<void> {
+  const cleared = isSilent ? undefined : await agent.suspects.announce(turn, before);
+  await fail(agent, job, turn, error, { attempts: before, isSilent });
+  cleared?.();
+  agent.suspects.settled(job.key);
+}
+
+/** Rules 2 and 3. Resolves to the milliseconds until the next attempt; undefined: none follows. */
+async function afterFailure(
+  agent: JobAgent,
+  job: Job,
+  turn: Turn,
+  failed: {
+    readonly error: unknown;
+    readonly attempt: number;
+    readonly undoing: string | undefined;
+  },
+): Promise<number | undefined> {
+  const { error, attempt, undoing } = failed;
+  // As in `AgentSql`: this host's image is damaged, not the job.
+  if (error instanceof LocalImageCorrupt) agent.abort(error.message);
+  await agent.unlessDiscarded();
+  const { rest } = turn;
+  const { maxAttempts } = job.retry;
+  if (undoing !== undefined || attempt >= maxAttempts || job.mayRetry?.(error) === false) {
+    const reason = undoing === undefined ? error : errorOfFailure(undoing);
+    await fail(agent, job, rest, reason, { attempts: attempt });
+    return undefined;
+  }
+  rest.outcome = { done: [], dead: false, error: reasonOf(turn, error) };
+  const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
+  await end(agent, rest, "failed", { attempts: maxAttempts, nextInMs });
+  return nextInMs;
 }
 
 /** Rule 3. `isSilent`: `onError` does not run. */

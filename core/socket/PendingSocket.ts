@@ -1,16 +1,16 @@
 /**
- * A socket that an agent has accepted, and whose other end is not there yet. `services/gateway`
- * makes it; it ends at a client of the HTTP server, or at code of this process (`StubLink`).
+ * A socket that an agent has accepted and whose other end is not open yet. `services/gateway` makes
+ * it. The other end is a client of the HTTP server, or code of this process (`StubLink`).
  */
 import type { ServerSocket, SocketHandlers } from "../http/HttpServer.ts";
 
 export interface PendingSocket {
   /**
-   * The other end is there: `socket` receives the frames that the agent has sent, then those to
-   * come. Called at most once. `address`: its client's, for rate limits. Default: no client's.
+   * The other end is open: `socket` receives the frames that the agent has sent, then later ones.
+   * Called at most once. `address`: the client's, for rate limits. Default: there is no client.
    */
   readonly open: (socket: ServerSocket, address?: string) => SocketHandlers;
-  /** There will be none: the agent is told that the socket has closed. */
+  /** The other end will not open. The agent is notified that the socket has closed. */
   readonly drop: () => void;
 }
 

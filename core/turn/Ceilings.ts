@@ -73,8 +73,8 @@ export function ceilingReached(name: CeilingName, max: number): CeilingReached {
 }
 
 /**
- * Counts rows of a table that users' SQL may change too. It goes on from its last count, and counts
- * the rows again before it refuses.
+ * Counts rows of a table that users' SQL may change too. It continues from its last count, and
+ * counts the rows again before it refuses.
  */
 export class CountedRows {
   #count: number | undefined;

@@ -74,7 +74,7 @@ export class StepAttempts {
     config: ResolvedConfig,
     f: (ctx: StepContext) => unknown,
   ): Promise<void> {
-    const { runtime, table, keys, begun, isPaused } = this.host;
+    const { runtime, isPaused } = this.host;
     const { owner } = this;
     // A pause that is recorded already has its wake.
     let isNew = false;
@@ -88,40 +88,52 @@ export class StepAttempts {
       if (record.attempts - record.failures >= CRASHES_MAX)
         return owner.settle(record, { error: crashedOut(record) });
       owner.begins();
-      const attempt = ++record.attempts;
-      const ctx = contextOf(keys, record, attempt);
-      let thrown: { readonly error: unknown } | undefined;
-      let result: string | null | undefined;
-      try {
-        result = await runtime.asTurn(causeOf(record, attempt), async () => {
-          table.put(record);
-          if (!owner.hasProgress() && begun() > 0) {
-            await runtime.flush();
-            // Paused or ended meanwhile: the step does not begin.
-            if (owner.isAbandoned() || isPaused()) return undefined;
-          }
-          return toResult(record, await this.within(record, config.timeoutMs, () => f(ctx)));
-        });
-      } catch (error) {
-        thrown = { error };
-      }
+      record.attempts++;
+      const made = await this.attempt(record, config, f);
       owner.ended();
-      if (owner.isAbandoned() || (thrown !== undefined && owner.lost(thrown.error))) return;
-      if (thrown === undefined && result !== undefined) return owner.settle(record, { result });
-      if (thrown === undefined) {
+      if (owner.isAbandoned() || (made !== undefined && "error" in made && owner.lost(made.error)))
+        return;
+      if (made === undefined) {
         record.attempts--;
         continue;
       }
+      if ("result" in made) return owner.settle(record, made);
       const failures = record.failures + 1;
-      if (failures > config.limit || owner.isFailing(record) || isFinalForAll(thrown.error))
-        return owner.settle(record, { error: describeThrown(thrown.error) });
+      if (failures > config.limit || owner.isFailing(record) || isFinalForAll(made.error))
+        return owner.settle(record, { error: describeThrown(made.error) });
       record.failures = failures;
       record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
       runtime.log.warn("a workflow's step failed and is retried", {
         step: record.key,
-        attempt,
-        error: describeThrown(thrown.error).message,
+        attempt: record.attempts,
+        error: describeThrown(made.error).message,
       });
+    }
+  }
+
+  /** One attempt. `error` is what it threw. Undefined: its function was not called. */
+  private async attempt(
+    record: StepRecord,
+    config: ResolvedConfig,
+    f: (ctx: StepContext) => unknown,
+  ): Promise<{ readonly result: string | null } | { readonly error: unknown } | undefined> {
+    const { runtime, table, keys, begun, isPaused } = this.host;
+    const { owner } = this;
+    const { attempts } = record;
+    const ctx = contextOf(keys, record, attempts);
+    try {
+      return await runtime.asTurn(causeOf(record, attempts), async () => {
+        table.put(record);
+        if (!owner.hasProgress() && begun() > 0) {
+          await runtime.flush();
+          // Paused or ended meanwhile: the step does not begin.
+          if (owner.isAbandoned() || isPaused()) return undefined;
+        }
+        const value = await this.within(record, config.timeoutMs, () => f(ctx));
+        return { result: toResult(record, value) };
+      });
+    } catch (error) {
+      return { error };
     }
   }
 

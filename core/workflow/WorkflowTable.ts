@@ -66,7 +66,7 @@ export interface WorkflowDeleteCriteria extends WorkflowQueryCriteria {
   readonly createdBefore?: Date;
 }
 
-/** A misspelt criterion would be none, and `deleteWorkflows` would delete what it was to spare. */
+/** If a misspelt criterion were ignored, `deleteWorkflows` would delete too much. */
 const CRITERIA: ReadonlySet<string> = new Set([
   "workflowName", "status", "metadata", "limit", "offset", "orderBy", "cursor",
 ] satisfies ReadonlyArray<keyof WorkflowQueryCriteria>); // prettier-ignore

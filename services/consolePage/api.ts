@@ -41,12 +41,16 @@ const request = async (path: string, options: RequestInit): Promise<Response> =>
   return response;
 };
 
+/** The console's answer to a wrong request: the same request would be refused again. */
+export class Refusal extends Error {}
+
 /** Rejects with the console's error text. */
 export async function ask<A>(path: string, options: RequestInit = {}): Promise<A> {
   const response = await request(path, options);
   const text = await response.text();
   if (response.ok) return JSON.parse(text) as A;
-  throw new Error(errorOf(text) || response.statusText);
+  const message = errorOf(text) || response.statusText;
+  throw response.status < 500 ? new Refusal(message) : new Error(message);
 }
 
 function errorOf(text: string): string {

@@ -4,7 +4,7 @@
  * types.
  */
 import { createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
-import { ask, currentToken, followNews, watchToken, type News } from "./api.ts";
+import { ask, currentToken, followNews, Refusal, watchToken, type News } from "./api.ts";
 
 export interface Place {
   /** Decoded parts: `["agents", "RepoAgent", "octo/demo"]`. */
@@ -50,6 +50,9 @@ export function goQuietly(path: string): void {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
+/** The pause before a failed request is repeated, and before news are subscribed to again. */
+const RETRY_MS = 2_000;
+
 export interface Asked<A> {
   readonly value: A | undefined;
   readonly error: string | undefined;
@@ -59,10 +62,12 @@ export interface Asked<A> {
 
 /** The pause before a request is repeated, as a multiple of the time that its last answer took. */
 const REST_FACTOR = 9;
+/** The longest such pause: one answer that was slow by chance does not hold news for minutes. */
+const REST_MAX_MS = 10_000;
 
 /**
  * Delays the requests that news cause: after a slow answer the next one is made later, so that open
- * pages keep the console busy for a tenth of the time at most. Other requests do not wait.
+ * pages keep the console busy for a tenth of the time. Other requests do not wait.
  */
 export class Rest {
   private last: { readonly path?: string; readonly version: number } = { version: 0 };
@@ -72,7 +77,7 @@ export class Rest {
   answered(path: string, version: number, startMs: number): void {
     const endMs = performance.now();
     this.last = { path, version };
-    this.untilMs = endMs + REST_FACTOR * (endMs - startMs);
+    this.untilMs = endMs + Math.min(REST_FACTOR * (endMs - startMs), REST_MAX_MS);
   }
 
   /** The wait before the next request. Zero for another path, and if a person asks again. */
@@ -85,7 +90,8 @@ export class Rest {
 /**
  * The answer to the request for `path`; undefined requests nothing. The request is repeated when
  * `version` changes, after a `Rest`, and the last answer stays until the next one arrives. News do
- * not abort a request: where they come more often than answers, none would ever arrive.
+ * not abort a request: where they come more often than answers, none would ever arrive. A request
+ * that fails is repeated after `RETRY_MS`, beside the last answer; one that is refused is not.
  */
 export function useAsk<A>(path: string | undefined, version: number = 0): Asked<A> {
   const [answer, setAnswer] = useState<{ path?: string; value?: A; error?: string }>({});
@@ -105,7 +111,14 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
         .then(
           (value) => setAnswer({ path, value }),
           (error: unknown) => {
-            if (!ended.signal.aborted) setAnswer({ path, error: messageOf(error) });
+            if (ended.signal.aborted) return;
+            const refused = error instanceof Refusal;
+            if (!refused) timer = setTimeout(() => setTurn((n) => n + 1), RETRY_MS);
+            setAnswer((last) => ({
+              ...(last.path === path && !refused && { value: last.value }),
+              path,
+              error: messageOf(error),
+            }));
           },
         )
         .finally(() => {
@@ -114,7 +127,7 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
           setBusy(false);
         });
     };
-    const timer = setTimeout(begin, rest.waitMs(path, asked));
+    let timer = setTimeout(begin, rest.waitMs(path, asked));
     return () => {
       clearTimeout(timer);
       ended.abort();
@@ -213,9 +226,6 @@ export function useNewsCount(concerns: (news: News) => boolean): number {
   }, [watch]);
   return count;
 }
-
-/** Pause between two attempts to subscribe again. */
-const RETRY_MS = 2_000;
 
 /** Follows the news of `path`. `live`: the connection is open, and the console's broker answers. */
 export function useNewsStream(path: string) {

@@ -6,9 +6,8 @@
 import { useState } from "react";
 import { counted } from "../../schemas/counted.ts";
 import { act, withQuery } from "./api.ts";
-import { useAsk } from "./hooks.ts";
 import { Act, AgentLink, Status } from "./parts.tsx";
-import { Changes, NoModule } from "./rerun.tsx";
+import { Changes, useModules } from "./rerun.tsx";
 import type { Tried } from "../cli/agents/onFork.ts";
 
 export const OnFork = (props: {
@@ -24,11 +23,10 @@ export const OnFork = (props: {
   readonly label: string;
   readonly onDone?: () => void;
 }) => {
-  const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");
+  const { modules, notice } = useModules();
   const [ran, setFound] = useState<ReadonlyArray<Tried>>();
   const [said, setSaid] = useState("");
   const found = ran ?? [];
-  const modules = overview.value?.modules ?? [];
   const good = found.filter(({ outcome }) => outcome === "done");
   const fails = found.filter(({ outcome }) => outcome === "fails");
   const many = (count: number): string => counted(count, "input");
@@ -61,7 +59,7 @@ export const OnFork = (props: {
         Runs on a copy of the agent as it is now, in memory and on the current code. Nothing is
         stored or sent. Steps return their recorded results, and other calls fail.
       </p>
-      {overview.value !== undefined && modules.length === 0 && <NoModule />}
+      {notice}
       <div className="row">
         {modules.map((module) => (
           <Act

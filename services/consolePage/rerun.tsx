@@ -2,18 +2,17 @@
  * Re-runs the past on other code: the webhooks of one turn, or the last ones, on a module as it is
  * now. Shows what differs. Nothing is stored or sent.
  */
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";
 import { useAsk, messageOf } from "./hooks.ts";
-import { Link, Problem, Status, turnPath } from "./parts.tsx";
+import { Answer, Link, Problem, Status, turnPath } from "./parts.tsx";
 import type { Told as Outcome } from "../cli/commands/rerun.ts";
 
 export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?: number }) => {
-  const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");
+  const { modules, notice } = useModules();
   const [found, setFound] = useState<ReadonlyArray<Outcome>>();
   const [error, setError] = useState<string>();
   const [busy, setBusy] = useState(false);
-  const modules = overview.value?.modules ?? [];
   const run = async (module: string, failed: boolean): Promise<void> => {
     setBusy(true);
     setError(undefined);
@@ -40,7 +39,7 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
         Runs {seq === undefined ? "each of the last 100 webhooks" : "the webhooks of this turn"}{" "}
         again, on the agent as it was then and on the current code. Nothing is stored or sent.
       </p>
-      {overview.value !== undefined && modules.length === 0 && <NoModule />}
+      {notice}
       <div className="row">
         {modules.map((module) => (
           <span key={module} className="row">
@@ -66,11 +65,25 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
   );
 };
 
-export const NoModule = () => (
-  <p className="quiet">
-    No module to run. Start the console with one: agents console --rerun src/server.ts.
-  </p>
-);
+/** The modules that the console may run, and what to show where there is none. */
+export function useModules(): {
+  readonly modules: ReadonlyArray<string>;
+  readonly notice: ReactNode;
+} {
+  const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");
+  const notice = (
+    <Answer of={overview}>
+      {({ modules }) =>
+        modules.length === 0 && (
+          <p className="quiet">
+            No module to run. Start the console with one: agents console --rerun src/server.ts.
+          </p>
+        )
+      }
+    </Answer>
+  );
+  return { modules: overview.value?.modules ?? [], notice };
+}
 
 const OneOutcome = ({ agent, one }: { readonly agent: AgentName; readonly one: Outcome }) => (
   <article>

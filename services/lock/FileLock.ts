@@ -1,7 +1,7 @@
 /**
- * A lock file, by which one process at a time uses what lies beside it. It names its holder and the
- * nats-server that the holder runs on the folder, if it runs one. `DataFolderLock` refuses a second
- * process; with `services/cli/agents/withFileLock` it waits.
+ * A lock file, with which one process at a time uses the files beside it. It names its holder and
+ * the nats-server that the holder runs on the folder, if it runs one. `DataFolderLock` refuses a
+ * second process; `services/cli/agents/withFileLock` waits.
  *
  * 1. A lock is held if and only if its file names a process that is alive (pid and start time).
  * 2. A dead holder's lock is taken over. Its file is first renamed, which only one process can do.

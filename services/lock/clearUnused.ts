@@ -1,10 +1,10 @@
 /**
- * Empties the folders of hosts that are not started any more, such as those of the last workers
- * after `--workers` was lowered. They would keep local images for ever, those of agents that were
- * erased since included. All that is in them is a cache. Used by `joinHostFolder`.
+ * Empties the folders of hosts that are no longer started, such as those of the last workers after
+ * `--workers` was lowered. Otherwise local images would stay in them forever, including those of
+ * agents that were erased later. The folders are only caches. Used by `joinHostFolder`.
  *
- * A folder is emptied when nobody has held its lock at two looks in a row: a host that is restarted
- * finds its images.
+ * A folder is emptied when two checks in a row find that no process holds its lock, so that a host
+ * that is restarted finds its images.
  */
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";

@@ -85,22 +85,10 @@ export function guardedFetch(
       broken(TOO_MANY);
       throw new Error(TOO_MANY);
     }
-    const headers = new Headers(init.headers);
-    headers.set("accept-encoding", "identity");
-    const { body, contentType } = bodyOf(init.body);
-    if (contentType !== undefined && !headers.has("content-type"))
-      headers.set("content-type", contentType);
-    if (body !== undefined) headers.set("content-length", String(body.length));
     const secure = url.protocol === "https:";
-    const limit = AbortSignal.timeout(REQUEST_LIFE_MS);
-    const isStream = (init.method ?? "GET") === "GET";
-    const signals = [...(init.signal ? [init.signal] : []), ...(isStream ? [] : [limit])];
-    const sent = (secure ? https : http).request(url, {
-      method: init.method ?? "GET",
-      headers: Object.fromEntries(headers),
-      agent: secure ? agents["https:"] : agents["http:"],
-      ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
-    });
+    const { body, options } = requestOf(init);
+    const agent = secure ? agents["https:"] : agents["http:"];
+    const sent = (secure ? https : http).request(url, { ...options, agent });
     running.add(sent);
     sent.once("close", () => running.delete(sent));
     return new Promise<Response>((resolve, reject) => {
@@ -136,7 +124,25 @@ export function guardedFetch(
   };
 }
 
-/** Hears an error that the request of the socket reports. */
+/** Rule 3 has no limit for the life of an event stream, which is the answer to a GET. */
+function requestOf({ method = "GET", signal, ...init }: RequestInit) {
+  const headers = new Headers(init.headers);
+  headers.set("accept-encoding", "identity");
+  const { body, contentType } = bodyOf(init.body);
+  if (contentType !== undefined && !headers.has("content-type"))
+    headers.set("content-type", contentType);
+  if (body !== undefined) headers.set("content-length", String(body.length));
+  const limit = AbortSignal.timeout(REQUEST_LIFE_MS);
+  const signals = [...(signal ? [signal] : []), ...(method === "GET" ? [] : [limit])];
+  const options = {
+    method,
+    headers: Object.fromEntries(headers),
+    ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
+  };
+  return { body, options };
+}
+
+/** Listens to errors that the request of the socket reports. */
 const reported = (): void => undefined;
 
 /** Calls `then` once the peer's address is known. A kept connection is checked again. */

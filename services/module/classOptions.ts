@@ -1,6 +1,6 @@
 /**
- * What is wrong with the `static options` of a class. `readModule` refuses a module whose class has
- * a fault: a misspelt option would be none, and a value that can't work would be found by the first
+ * Checks the `static options` of a class. `readModule` refuses a module whose class has a fault.
+ * Otherwise a misspelt option would have no effect, and an invalid value would fail the first
  * input. Pure.
  */
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";

@@ -96,75 +96,58 @@ export class LeaseWatch {
   }
 
   private async round(onListed: () => void): Promise<void> {
-    const inbox = this.nats.connection.newInbox();
+    const { connection, api } = this.nats;
+    const inbox = connection.newInbox();
     const round = new Round(this.signal, this.nats);
-    const unlisted = new Set(this.known.keys());
+    // Removed between two rounds: after its last known change, and before any later claim.
+    const onGone = (key: string): void =>
+      this.report(key, undefined, this.known.get(key)?.revision ?? 0);
+    const list = new RoundList(new Set(this.known.keys()), onListed, onGone);
     // Rule 3.
     this.newestMs = this.lookedMs = 0;
     let expected = 1;
-    let left = Infinity;
-    /** Messages behind the last one that arrived. */
-    let behind = 0;
-    const listed = (): void => {
-      left = 0;
-      endUnlisted();
-      onListed();
-    };
-    const endUnlisted = (): void => {
-      if (behind > 0) return;
-      // Removed between two rounds: after its last known change, and before any later claim.
-      for (const key of unlisted) this.report(key, undefined, this.known.get(key)?.revision ?? 0);
-      unlisted.clear();
-    };
-    const receiveHeartbeat = (message: Msg): void => {
-      if (Number(message.headers?.get(LAST_SENT)) >= expected)
-        return round.end("a change was lost on the way");
-      // Before the consumer's answer, nothing is known of the list.
-      if (left === Infinity) return;
-      behind = 0;
-      if (left > 0) listed();
-      else endUnlisted();
-    };
     const receive = (message: Msg): void => {
       round.heard();
-      if (message.subject === inbox) return receiveHeartbeat(message);
+      const isHeartbeat = message.subject === inbox;
       const numbers = message.reply?.split(".") ?? [];
-      if (Number(numbers.at(-3)) !== expected) return round.end("a change was lost on the way");
+      const isMissing = isHeartbeat
+        ? Number(message.headers?.get(LAST_SENT)) >= expected
+        : Number(numbers.at(-3)) !== expected;
+      if (isMissing) return round.end("a change was lost on the way"); // rule 2
+      if (isHeartbeat) return list.idle();
       expected++;
-      const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
-      const key = leaseKey(message.subject, this.bucket.prefix);
-      const value = isLive({ header }) ? message.string() : undefined;
-      behind = Number(numbers.at(-1));
-      this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
-      if (key === undefined) this.skipped(message.subject);
-      else {
-        unlisted.delete(key);
-        this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
-      }
-      if (left > 0 && --left === 0) listed();
-      if (left > 0) return;
-      endUnlisted();
-      this.endStale();
+      this.receive(message, numbers, list);
     };
-    const subscription = subscribe(this.nats.connection.client, inbox, (error, message) => {
+    const subscription = subscribe(connection.client, inbox, (error, message) => {
       if (error === null) receive(message);
       else round.end(String(error));
     });
     try {
       const info = await this.createConsumer(inbox);
       // Some messages may precede this reply; `expected` counts them.
-      left = info.num_pending + info.delivered.consumer_seq - (expected - 1);
-      if (left <= 0) listed();
+      list.expect(info.num_pending + info.delivered.consumer_seq - (expected - 1));
       await round.ended;
-      if (this.signal.aborted && this.nats.connection.connected())
+      if (this.signal.aborted && connection.connected())
         // Only spares the server a minute of an abandoned consumer.
-        await this.nats.api
-          .call(`CONSUMER.DELETE.${this.bucket.stream}.${info.name}`)
-          .catch(() => undefined);
+        await api.call(`CONSUMER.DELETE.${this.bucket.stream}.${info.name}`).catch(() => undefined);
     } finally {
       round.end("over");
       subscription.unsubscribe();
     }
+  }
+
+  /** `numbers`: the tokens of the message's reply subject. */
+  private receive(message: Msg, numbers: ReadonlyArray<string>, list: RoundList): void {
+    const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
+    const key = leaseKey(message.subject, this.bucket.prefix);
+    this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
+    if (key === undefined) this.skipped(message.subject);
+    else {
+      const value = isLive({ header }) ? message.string() : undefined;
+      this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
+    }
+    list.arrived(key, Number(numbers.at(-1)));
+    if (list.isComplete) this.endStale();
   }
 
   private createConsumer(inbox: string): Promise<ConsumerInfo> {
@@ -245,5 +228,59 @@ class Round {
 
   heard(): void {
     this.heardMs = performance.now();
+  }
+}
+
+/** The list of one round: when it is complete, and which known leases are not in it (rule 1). */
+class RoundList {
+  /** Messages of the list that have not arrived. Infinite until the consumer's answer. */
+  private left = Infinity;
+  /** Messages behind the last one that arrived. */
+  private behind = 0;
+
+  /** `unlisted`: the known keys that have not arrived. `onGone` is called for each that won't. */
+  constructor(
+    private readonly unlisted: Set<string>,
+    private readonly onListed: () => void,
+    private readonly onGone: (key: string) => void,
+  ) {}
+
+  get isComplete(): boolean {
+    return this.left <= 0;
+  }
+
+  /** The consumer's answer: the list has so many more messages. */
+  expect(left: number): void {
+    this.left = left;
+    if (left <= 0) this.complete();
+  }
+
+  /** Called when a message is reported. `behind`: how many wait behind it. */
+  arrived(key: string | undefined, behind: number): void {
+    this.behind = behind;
+    if (key !== undefined) this.unlisted.delete(key);
+    if (this.isComplete) this.endUnlisted();
+    else if (--this.left === 0) this.complete();
+  }
+
+  /** At a heartbeat the consumer is idle. */
+  idle(): void {
+    // Before the consumer's answer, nothing is known of the list.
+    if (this.left === Infinity) return;
+    this.behind = 0;
+    if (this.isComplete) this.endUnlisted();
+    else this.complete();
+  }
+
+  private complete(): void {
+    this.left = 0;
+    this.endUnlisted();
+    this.onListed();
+  }
+
+  private endUnlisted(): void {
+    if (this.behind > 0) return;
+    for (const key of this.unlisted) this.onGone(key);
+    this.unlisted.clear();
   }
 }

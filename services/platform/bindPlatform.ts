@@ -30,7 +30,7 @@ export function reseedPlatform(variables: Bindings, before: Bindings): void {
   Object.assign(env, variables);
 }
 
-/** `onRejected` receives what promises rejected with that nobody waits for. */
+/** `onRejected` receives the error of each rejected promise that no code awaits. */
 export function bindPlatform(
   module: {
     readonly agents: ReadonlyMap<string, unknown>;

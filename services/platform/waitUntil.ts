@@ -1,4 +1,4 @@
-/** `waitUntil` of `cloudflare:workers`: work that goes on after what began it has answered. */
+/** `waitUntil` of `cloudflare:workers`: work that continues after the answer. */
 import { callingAgent } from "../node/AsyncAmbient.ts";
 import { reportRejection } from "./bindPlatform.ts";
 

@@ -12,9 +12,9 @@
  * 4. A broker or an archive that is away or full ends the walk. The next one begins after the usual
  *    pause. Until then nothing is trimmed.
  * 5. With an archive several agents are trimmed at once, so that they share its segments.
- * 6. The broker has stamped the events. If this machine's clock differs from the broker's by more
- *    than a day, ages are by the broker's: a clock that is years ahead would trim everything, one
- *    that is behind nothing. During a walk a clock that jumps changes nothing.
+ * 6. The times of events are the broker's. If this machine's clock differs from the broker's by
+ *    more than a day, ages follow the broker's clock: with a clock that is years ahead, everything
+ *    would be trimmed. A clock that jumps during a walk has no effect on it.
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";

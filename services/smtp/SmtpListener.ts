@@ -208,7 +208,7 @@ class Listener {
     let refusal: MailAnswer | undefined;
     const refuse = (why: MailAnswer): void => {
       refusal = why;
-      // The rest is read, so that the sender hears the answer, and discarded.
+      // The rest is read, so that the sender receives the reply, and discarded.
       this.inFlight.add(peer, -held.bytes);
       held.bytes = 0;
       message.free();

@@ -1,6 +1,5 @@
 /**
- * The options of `testAgents`, and their check: a misspelt option would be none, and a class that
- * is left out would be another one's. `TestAgents` starts the installation with what
+ * The options of `testAgents`, and their check. `TestAgents` starts the installation with what
  * `readTestOptions` returns.
  */
 import { checkOptions } from "../../core/errors/checkOptions.ts";

@@ -40,7 +40,7 @@ export interface RerunCode {
 /** The first sequence of a stream. */
 const FIRST = 1 as Sequence;
 
-/** What an agent's code hears that asks the world outside of a step. */
+/** The error of a call to another system that is not in a step. */
 const NOTHING_SENT =
   "nothing is sent here, and only steps (this.step, this.fetch) have recorded answers";
 

@@ -228,7 +228,7 @@ class Server implements ExchangeOwner {
       return;
     }
     this.exchanges.started();
-    const upgrade = new UwsUpgrade(this, request, res, context, this.#socketLimits, this.#anchor);
+    const upgrade = new UwsUpgrade(this, request, res, context, this.#socketLimits);
     upgrade.decide();
   }
 }

@@ -10,77 +10,63 @@ import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import type { HttpRequest, HttpResponse, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { STOPPING } from "../http/OpenExchanges.ts";
-import type { CorkAnchor } from "./CorkAnchor.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import { UwsSocket, type SocketData, type SocketLimits } from "./UwsSocket.ts";
 
 export class UwsUpgrade {
-  readonly #owner: ExchangeOwner;
-  readonly #request: HttpRequest;
-  readonly #context: us_socket_context_t;
-  readonly #limits: SocketLimits;
-  readonly #anchor: CorkAnchor;
-  readonly #abort = new AbortSource();
-  #res: UwsResponse | undefined;
+  private readonly abort = new AbortSource();
+  private res: UwsResponse | undefined;
 
   constructor(
-    owner: ExchangeOwner,
-    request: HttpRequest,
+    private readonly owner: ExchangeOwner,
+    private readonly request: HttpRequest,
     res: UwsResponse,
-    context: us_socket_context_t,
-    limits: SocketLimits,
-    anchor: CorkAnchor,
+    private readonly context: us_socket_context_t,
+    private readonly limits: SocketLimits,
   ) {
-    this.#anchor = anchor;
-    this.#owner = owner;
-    this.#request = request;
-    this.#res = res;
-    this.#context = context;
-    this.#limits = limits;
+    this.res = res;
     res.onAborted(() => {
-      this.#res = undefined;
-      this.#abort.fire();
+      this.res = undefined;
+      this.abort.fire();
       owner.exchanges.finished();
     });
   }
 
   /** Asks the handler and applies its decision. The guard's promise never rejects. */
   decide(): void {
-    const { guard } = this.#owner;
-    void guard
-      .onUpgrade(this.#request, this.#abort.signal)
-      .then((decision) => this.#apply(decision));
+    const { guard } = this.owner;
+    void guard.onUpgrade(this.request, this.abort.signal).then((decision) => this.apply(decision));
   }
 
-  #apply(decision: UpgradeDecision): void {
-    const { guard, exchanges } = this.#owner;
-    if (this.#abort.fired) guard.missed(decision, this.#request);
-    else if (decision._tag === "Refuse") this.#refuse(decision.response);
+  private apply(decision: UpgradeDecision): void {
+    const { guard, exchanges } = this.owner;
+    if (this.abort.fired) guard.missed(decision, this.request);
+    else if (decision._tag === "Refuse") this.refuse(decision.response);
     else if (exchanges.stopping) {
-      guard.missed(decision, this.#request);
-      this.#refuse(STOPPING);
-    } else this.#accept(decision);
+      guard.missed(decision, this.request);
+      this.refuse(STOPPING);
+    } else this.accept(decision);
   }
 
-  #accept(decision: Extract<UpgradeDecision, { _tag: "Accept" }>): void {
-    const res = this.#res;
+  private accept(decision: Extract<UpgradeDecision, { _tag: "Accept" }>): void {
+    const res = this.res;
     if (res === undefined) return;
-    this.#res = undefined;
-    const { headers } = this.#request;
-    const socket = new UwsSocket(this.#limits, decision.open);
+    this.res = undefined;
+    const { headers } = this.request;
+    const socket = new UwsSocket(this.limits, decision.open);
     const key = headers["sec-websocket-key"]?.[0] ?? "";
     const protocol = subprotocol(headers, decision.protocol) ?? "";
     const data: SocketData = { socket };
-    const upgrade = (): void => res.upgrade(data, key, protocol, "", this.#context);
-    this.#anchor.run(() => void res.cork(upgrade));
-    this.#owner.exchanges.finished();
+    const upgrade = (): void => res.upgrade(data, key, protocol, "", this.context);
+    this.owner.uncorked(() => void res.cork(upgrade));
+    this.owner.exchanges.finished();
   }
 
   /** UwsExchange knows how to write a response. It takes over `res` and the server's count. */
-  #refuse(response: HttpResponse): void {
-    const res = this.#res;
+  private refuse(response: HttpResponse): void {
+    const res = this.res;
     if (res === undefined) return;
-    this.#res = undefined;
-    new UwsExchange(this.#owner, this.#request, res).respond(response);
+    this.res = undefined;
+    new UwsExchange(this.owner, this.request, res).respond(response);
   }
 }

@@ -15,6 +15,13 @@ export interface PausedCode {
   readonly where: string;
 }
 
+/** `answer` receives the position of the paused code. Replaces the function before. */
+export function answerWhatRuns(
+  answer: (url: string, line: number, column: number) => PausedCode,
+): void {
+  Object.defineProperty(globalThis, WHAT_RUNS, { value: answer, configurable: true });
+}
+
 /**
  * A hold of the main thread that is over, of `STALL_MS` or more. The main thread counts them by
  * agent; the control process isolates an agent that holds the thread most of the time.

@@ -11,31 +11,23 @@
  * The log also names the agent whose code ends its process (`watchExits`).
  */
 import { url as debuggerUrl } from "node:inspector";
-import { constants } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
-import type { Turn } from "../../core/turn/Turn.ts";
 import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { logLine } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { ownFile } from "../ownPackage/ownFile.ts";
-import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import { Board, type WatchedTurn } from "./Board.ts";
+import { Board } from "./Board.ts";
 import { Endings } from "./Endings.ts";
+import { EnteredTurns } from "./EnteredTurns.ts";
 import { residentMb } from "./judgeMemory.ts";
 import { report, TURNS_REPORTED_MS } from "./reports.ts";
-import { RuntimeChecks } from "./RuntimeChecks.ts";
-import { sourceLine } from "./sourceLine.ts";
 import { reportTurns } from "./TurnReports.ts";
-import {
-  WHAT_RUNS,
-  type PausedCode,
-  type Stall,
-  type WatchdogData,
-  type WatchdogLog,
-} from "./pausedCode.ts";
+import { answerWhatRuns, type Stall, type WatchdogData, type WatchdogLog } from "./pausedCode.ts";
+import { watchExits } from "./watchExits.ts";
+import { WatchedTurns } from "./WatchedTurns.ts";
 
 export interface WatchdogOptions {
   /** Seconds that a turn may hold the thread where its class does not say; 0: no limit. */
@@ -77,83 +69,27 @@ export function startWatchdog(
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
-  const limitOf = ({ options }: ActiveAgent): number =>
-    options.cpuSeconds === undefined ? cpuMs : options.cpuSeconds * 1000;
-  const nameTurn = (turn: Turn): WatchedTurn | undefined => {
-    const { owner, cause } = turn;
-    if (!(owner instanceof ActiveAgent)) return undefined;
-    return {
-      class: owner.id.class,
-      name: owner.id.name,
-      turn: cause.kind,
-      ...(cause.id !== undefined && { key: cause.id }),
-      attempt: cause.attempt ?? 1,
-      limitMs: limitOf(owner),
-    };
-  };
-  const runs = new WeakMap<Turn, number>();
-  let runsCount = 0;
-  const runOf = (turn: Turn): number => {
-    if (!runs.has(turn)) runs.set(turn, ++runsCount);
-    return runs.get(turn)!;
-  };
-  const whatRuns = (url: string, line: number, column: number): PausedCode => {
-    const turn = ambient.current();
-    return {
-      turn: turn === undefined ? undefined : nameTurn(turn),
-      run: turn === undefined ? undefined : runOf(turn),
-      where: sourceLine(url, line, column),
-    };
-  };
-  Object.defineProperty(globalThis, WHAT_RUNS, { value: whatRuns, configurable: true });
+  const turns = new WatchedTurns(ambient, cpuMs);
+  const entered = new EnteredTurns(board, turns);
+  answerWhatRuns((url, line, column) => turns.whatRuns(url, line, column));
   // Keeps code from giving every object of the process a field. What is there can be replaced.
   Object.preventExtensions(Object.prototype);
-  const checks = new RuntimeChecks();
-  let entered: Turn | undefined;
-  const replacedBy: Array<Turn | undefined> = [];
-  const noteReplaced = (part: number): void => void (replacedBy[part] = entered);
-  const enter = (turn: Turn): void => {
-    entered = turn;
-    if (turn.owner instanceof ActiveAgent)
-      board.enter(turn.owner.id, turn.cause, limitOf(turn.owner));
-  };
-  const checkRuntime = (): void => {
-    checks.look(noteReplaced);
-    const broken = checks.check();
-    if (broken === undefined || board.broken !== undefined) return;
-    const turn = replacedBy[broken];
-    if (turn !== undefined) enter(turn);
-    board.breaks(broken);
-  };
-  const beats = setInterval(() => {
-    checkRuntime();
-    board.beat(debuggerUrl() !== undefined, {
-      heapMb: getHeapStatistics().used_heap_size / MB,
-      rssMb: residentMb() ?? board.atBeat.rssMb,
-    });
-  }, BEAT_MS);
-  beats.unref();
-  const thread = new Worker(threadFile(), {
-    workerData: {
-      memory: board.memory,
-      cpuMs,
-      log,
-      endings: folder,
-      reports,
-      heapLimitMb: getHeapStatistics().heap_size_limit / MB,
-      semiSpaceMb: givenSemiSpaceMb(),
-      rssMaxMb: rssBytesMax / MB,
-    } satisfies WatchdogData,
-    // Node's own options are those of the main thread; the module's loader is not needed.
-    execArgv: [],
+  const stopBeats = beatOn(board, () => entered.checkRuntime());
+  const thread = startThread({
+    memory: board.memory,
+    cpuMs,
+    log,
+    endings: folder,
+    reports,
+    heapLimitMb: getHeapStatistics().heap_size_limit / MB,
+    semiSpaceMb: givenSemiSpaceMb(),
+    rssMaxMb: rssBytesMax / MB,
   });
   thread.on("message", onStall);
-  thread.unref();
   const endings = new Endings(folder);
   endings.forgetOld(machineTime.nowMs());
   const unwatch = watchExits((how) => {
-    const turn = ambient.current();
-    const named = turn === undefined ? undefined : nameTurn(turn);
+    const named = turns.current();
     if (named === undefined || callingAgent() === undefined) return;
     const { limitMs: _limitMs, ...fields } = named;
     const message = `an agent's code ended its process by ${how}`;
@@ -163,24 +99,20 @@ export function startWatchdog(
     const all = { ...log.fields, ...fields, stack: stackOf() };
     writeStderr(logLine(log.format, { ...entry, fields: all }));
   });
-  let reported = reportsTurns ? reportTurns(nameTurn) : undefined;
+  let reported = reportsTurns ? reportTurns((turn) => turns.nameOf(turn)) : undefined;
   const endReports = setTimeout(() => (reported = undefined), TURNS_REPORTED_MS);
   endReports.unref();
   return {
     ambient: {
       current: ambient.current,
       run: (turn, f) => {
-        // Most turns enter more than once, for their hooks and what they defer.
-        if (turn !== entered && turn.owner instanceof ActiveAgent && board.broken === undefined) {
-          checks.look(noteReplaced);
-          enter(turn);
-        }
+        entered.enter(turn);
         if (reported === undefined) return ambient.run(turn, f);
         return reported(turn, () => ambient.run(turn, f));
       },
     },
     stop: async () => {
-      clearInterval(beats);
+      stopBeats();
       clearTimeout(endReports);
       unwatch();
       await thread.terminate();
@@ -188,42 +120,24 @@ export function startWatchdog(
   };
 }
 
-/** Signals that end a process, or freeze it until it is ended for that, by name and by number. */
-const FATAL: ReadonlySet<unknown> = new Set(
-  (["SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT", "SIGSEGV"] as const)
-    .map((name) => [name, constants.signals[name]]).flat(),
-); // prettier-ignore
+/** Calls `check` before each beat. The returned function ends the beats. */
+function beatOn(board: Board, check: () => void): () => void {
+  const beats = setInterval(() => {
+    check();
+    board.beat(debuggerUrl() !== undefined, {
+      heapMb: getHeapStatistics().used_heap_size / MB,
+      rssMb: residentMb() ?? board.atBeat.rssMb,
+    });
+  }, BEAT_MS);
+  beats.unref();
+  return () => clearInterval(beats);
+}
 
-/** Calls `onEnd` before the code of this process ends it. */
-function watchExits(onEnd: (how: string) => void): () => void {
-  // `process.exit()` calls `reallyExit` by its name, in every release of Node.
-  const ends = process as NodeJS.Process & { reallyExit: NodeJS.Process["exit"] };
-  const { reallyExit, abort, kill, disconnect, emit } = ends;
-  ends.reallyExit = (code) => {
-    onEnd("process.exit()");
-    return reallyExit.call(process, code);
-  };
-  ends.abort = () => {
-    onEnd("process.abort()");
-    return abort.call(process);
-  };
-  ends.kill = (pid, signal = "SIGTERM") => {
-    if (pid === process.pid && FATAL.has(signal)) onEnd(`process.kill() with ${signal}`);
-    return kill.call(process, pid, signal);
-  };
-  // A worker stops without its channel. Where there is none, the function is missing.
-  if (disconnect !== undefined)
-    ends.disconnect = () => {
-      onEnd("process.disconnect()");
-      disconnect.call(process);
-    };
-  // Real signals arrive here, too, in no turn.
-  const emitNamed = (event: string | symbol, ...args: unknown[]): unknown => {
-    if (FATAL.has(event)) onEnd(`process.emit("${String(event)}")`);
-    return Reflect.apply(emit, process, [event, ...args]);
-  };
-  Object.assign(ends, { emit: emitNamed });
-  return () => void Object.assign(process, { reallyExit, abort, kill, disconnect, emit });
+function startThread(workerData: WatchdogData): Worker {
+  // Node's own options are those of the main thread; the module's loader is not needed.
+  const thread = new Worker(ownFile("services/watchdog/watchdogThread"), { workerData, execArgv: [] }); // prettier-ignore
+  thread.unref();
+  return thread;
 }
 
 const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");
@@ -233,6 +147,3 @@ function givenSemiSpaceMb(): number | undefined {
   const given = /--max[-_]semi[-_]space[-_]size[= ](\d+)/.exec(options)?.[1];
   return given === undefined ? undefined : Number(given);
 }
-
-/** Tests and benches run the sources as they are. */
-const threadFile = (): URL => ownFile("services/watchdog/watchdogThread");

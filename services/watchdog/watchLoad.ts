@@ -7,7 +7,7 @@ import { url as debuggerUrl } from "node:inspector";
 import { Worker } from "node:worker_threads";
 import { ownFile } from "../ownPackage/ownFile.ts";
 import { Board } from "./Board.ts";
-import { WHAT_RUNS, type PausedCode } from "./pausedCode.ts";
+import { answerWhatRuns } from "./pausedCode.ts";
 import { sourceLine } from "./sourceLine.ts";
 
 /** As often as the thread looks. */
@@ -31,12 +31,11 @@ export function watchLoad(file: string, heldMsMax: number): () => void {
   beat();
   const beats = setInterval(beat, BEAT_MS);
   beats.unref();
-  const whatRuns = (url: string, line: number, column: number): PausedCode => ({
+  answerWhatRuns((url, line, column) => ({
     turn: undefined,
     run: undefined,
     where: sourceLine(url, line, column),
-  });
-  Object.defineProperty(globalThis, WHAT_RUNS, { value: whatRuns, configurable: true });
+  }));
   const thread = new Worker(ownFile("services/watchdog/loadThread"), {
     workerData: { memory: board.memory, heldMsMax, file } satisfies LoadData,
     // As that of the watchdog.

@@ -114,38 +114,14 @@ const serveRoles = (
     const { groupCommit } = settings;
     nats.groupCommit.on =
       groupCommit === "auto" ? durability()._tag === "Durable" : groupCommit === "on";
-    const bus = yield* Bus;
-    const subjects = new Subjects(namespace);
-    const calls = new CallClient({
-      bus,
-      blobs: yield* Blobs,
-      time: yield* Time,
-      subjects,
-      shards,
-      caller: callingAgent,
-      depth: callDepth,
-    });
-    // Runs after gateway and host have stopped, when no call needs the client any more.
-    yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
-    const mailing = yield* mailOfEnv;
-    const tracedCalls = traceCalls(calls);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
-    const sockets = new LateSockets();
-    const client = () => stubs;
-    const targets = yield* processTargets({ bus, subjects, time: machineTime, processId: id, client }); // prettier-ignore
-    const stubs: StubCalls = gatedCalls(tracedCalls, sockets, targets);
+    const { bus, subjects, calls, sockets, stubs } = yield* openCalls(namespace, id, traceCalls);
+    const mailing = yield* mailOfEnv;
     let code = codeOf(settings.module, settings, stubs, mailing, log);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
-    if (settings.fetchClasses !== "platform") installLazyFetch();
-    installGatedFetch();
-    yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        handleUnhandledErrors({ log, time: machineTime, onError: metrics.unhandledErrors }),
-      ),
-      (remove) => Effect.sync(remove),
-    );
+    yield* prepareRuntime(settings, metrics);
     const shared: Shared = { id, subjects, shards, metrics, calls };
     const { memoryBytes } = yield* Databases;
     const hostOptions = (): RunHostOptions => ({
@@ -201,6 +177,43 @@ const serveRoles = (
       },
     };
   });
+
+/** What the process and its code call agents with. */
+const openCalls = (namespace: string, processId: string, traceCalls: TraceCalls) =>
+  Effect.gen(function* () {
+    const bus = yield* Bus;
+    const { shards } = yield* Nats;
+    const subjects = new Subjects(namespace);
+    const calls = new CallClient({
+      bus,
+      blobs: yield* Blobs,
+      time: yield* Time,
+      subjects,
+      shards,
+      caller: callingAgent,
+      depth: callDepth,
+    });
+    // Runs after gateway and host have stopped, when no call needs the client any more.
+    yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
+    const sockets = new LateSockets();
+    const client = () => stubs;
+    const targets = yield* processTargets({ bus, subjects, time: machineTime, processId, client });
+    const stubs: StubCalls = gatedCalls(traceCalls(calls), sockets, targets);
+    return { bus, subjects, calls, sockets, stubs };
+  });
+
+/** Installs what the code of agents and modules finds in the process. */
+const prepareRuntime = (
+  { fetchClasses, log }: Pick<ProcessSettings, "fetchClasses" | "log">,
+  { unhandledErrors: onError }: AgentMetrics,
+) => {
+  if (fetchClasses !== "platform") installLazyFetch();
+  installGatedFetch();
+  return Effect.acquireRelease(
+    Effect.sync(() => handleUnhandledErrors({ log, time: machineTime, onError })),
+    (remove) => Effect.sync(remove),
+  );
+};
 
 /** `lease`: of the process's own lease. */
 function longestUnstored(

@@ -3,7 +3,7 @@
  * pipe for what its watchdog reports. It imports little: `main.ts` starts the first worker before
  * it imports anything else.
  */
-import { fork } from "node:child_process";
+import { fork, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { reportReader, type WatchdogReport } from "../watchdog/reports.ts";
 import { readServing, type Serving } from "./messages.ts";
@@ -33,24 +33,7 @@ export function forkWorker(script: string): WorkerProcess {
       for (const each of onReport) each(report);
     }),
   );
-  const ended = new Promise<WorkerEnd>((resolve) => {
-    child.once("exit", (code, signal) => {
-      const end = (): void => resolve({ code, signal });
-      // A process that the worker started may hold the pipe open.
-      const late = setTimeout(end, REPORTS_MS_MAX);
-      const over = (): void => {
-        clearTimeout(late);
-        end();
-      };
-      if (pipe == null || pipe.readableEnded) over();
-      else pipe.once("close", over);
-    });
-    // An error is also emitted where a signal can't be sent. Only a process without a pid never
-    // started.
-    child.on("error", () => {
-      if (child.pid === undefined) resolve({ code: null, signal: null });
-    });
-  });
+  const ended = endOf(child, pipe);
   let isAsked = false;
   const send: WorkerProcess["send"] = (message) => {
     if (child.connected) child.send(message, () => undefined);
@@ -71,3 +54,24 @@ export function forkWorker(script: string): WorkerProcess {
     kill: () => void child.kill("SIGKILL"),
   };
 }
+
+/** Resolves when the process has ended and its reports have been read. */
+const endOf = (child: ChildProcess, pipe: Readable | null | undefined): Promise<WorkerEnd> =>
+  new Promise((resolve) => {
+    child.once("exit", (code, signal) => {
+      const end = (): void => resolve({ code, signal });
+      // A process that the worker started may hold the pipe open.
+      const late = setTimeout(end, REPORTS_MS_MAX);
+      const over = (): void => {
+        clearTimeout(late);
+        end();
+      };
+      if (pipe == null || pipe.readableEnded) over();
+      else pipe.once("close", over);
+    });
+    // An error is also emitted where a signal can't be sent. Only a process without a pid never
+    // started.
+    child.on("error", () => {
+      if (child.pid === undefined) resolve({ code: null, signal: null });
+    });
+  });

@@ -12,17 +12,25 @@ import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.t
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import { LEASE_TTL_MS, PAYLOAD_BYTES_MAX, SHARDS, type Backend } from "./Backend.ts";
+import {
+  LEASE_TTL_MS,
+  PAYLOAD_BYTES_MAX,
+  SHARDS,
+  type Backend,
+  type BackendOptions,
+} from "./Backend.ts";
 
 const STEP_MS = 5;
 const STEPS_MAX = 4_000;
 
-export async function memoryBackend(): Promise<Backend> {
+export async function memoryBackend({
+  leaseTtlMs = LEASE_TTL_MS,
+}: BackendOptions = {}): Promise<Backend> {
   const time = new VirtualTime();
   const broker = new MemoryBroker({
     time,
     shards: SHARDS,
-    leaseTtlMs: LEASE_TTL_MS,
+    leaseTtlMs,
     payloadBytesMax: PAYLOAD_BYTES_MAX,
   });
   return {

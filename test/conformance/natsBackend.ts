@@ -18,7 +18,14 @@ import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { LEASE_TTL_MS, PAYLOAD_BYTES_MAX, SHARDS, type Backend, type Ports } from "./Backend.ts";
+import {
+  LEASE_TTL_MS,
+  PAYLOAD_BYTES_MAX,
+  SHARDS,
+  type Backend,
+  type BackendOptions,
+  type Ports,
+} from "./Backend.ts";
 
 export interface NatsBackend extends Backend {
   readonly server: TestNats;
@@ -26,17 +33,23 @@ export interface NatsBackend extends Backend {
   readonly openAt: (url: string) => Promise<Ports>;
 }
 
+export interface NatsBackendOptions extends BackendOptions {
+  readonly groupCommit?: boolean;
+  readonly streamGroups?: number;
+}
+
 export async function natsBackend({
   groupCommit = false,
   streamGroups = 1,
-} = {}): Promise<NatsBackend> {
+  leaseTtlMs = LEASE_TTL_MS,
+}: NatsBackendOptions = {}): Promise<NatsBackend> {
   const server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX, syncAlways: groupCommit });
   const connections: NatsConnectionShape[] = [];
   const openAt = async (url: string): Promise<Ports> => {
     const connection = await openConnection({ servers: url }, () => undefined);
     connections.push(connection);
     const nats = await openNats(connection, new Subjects(), {
-      provision: { shards: SHARDS, streamGroups, leaseTtlMs: LEASE_TTL_MS },
+      provision: { shards: SHARDS, streamGroups, leaseTtlMs },
     });
     nats.groupCommit.on = groupCommit;
     const blobs = makeNatsBlobs(nats);
@@ -63,7 +76,7 @@ export async function natsBackend({
     restart: server.restart,
     nowMs: () => performance.now(),
     wallMs: () => Date.now(),
-    until: (what, check) => pollUntil(what, check, { timeoutMs: 20_000, intervalMs: 10 }),
+    until: (what, check) => pollUntil(what, check, { intervalMs: 10 }),
     close: async () => {
       for (const connection of connections) await connection.close();
       await server.stop();

@@ -152,7 +152,7 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
     .getByRole("button", { name: /^Run on a fork/ })
     .click();
   const section = page.getByRole("region", { name: "On a fork first" });
-  await section.getByText("1 of 2 inputs failed.").waitFor({ timeout: 60_000 });
+  await section.getByText("1 of 2 inputs failed.").waitFor();
   expect(await section.getByRole("article").allInnerTexts()).toEqual([
     expect.stringMatching(/^done \d+ on a fork of NoteAgent\/in a drawer at turn \d+$/m),
     expect.stringMatching(/^fails \d+ on a fork of NoteAgent\/on a shelf .*: Error: nobody may be reminded$/m),
@@ -172,6 +172,36 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
   const wrong = await notes.ask("/api/dead/1,2/on-fork?module=other.ts", { method: "POST" });
   expect([wrong.status, wrong.text]).toEqual([400, expect.stringContaining("started without it")]); // prettier-ignore
   expect(broken).toEqual([]);
+  await page.close();
+});
+
+it("shows that an answer failed beside the last one, and asks again by itself", async () => {
+  await notes.call("on a shelf", "enqueue");
+  const { page } = await open();
+  const failing = new Set(["overview"]);
+  await page.route(/\/api\/(overview|dead)/, (route) =>
+    failing.delete(/\/api\/(\w+)/.exec(route.request().url())![1]!)
+      ? route.fulfill({ status: 500, json: { error: "failed by chance" } })
+      : route.continue(),
+  );
+  await page.goto(`${notes.url}/#/dead`);
+  const section = page.getByRole("region", { name: "On a fork first" });
+  await section.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
+  await page.getByRole("button", { name: "Select all 1" }).click();
+  await section.getByRole("button", { name: /^Run on a fork/ }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /^Run on a fork/ })
+    .click();
+  await section.getByText("1 of 1 input failed.").waitFor();
+  failing.add("dead");
+  await notes.call("on a shelf", "enqueue");
+  await page.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
+  expect(await section.getByRole("article").count()).toBe(1);
+  await page.getByRole("button", { name: "Select all 2" }).waitFor();
+  expect(await page.getByRole("alert").count()).toBe(0);
+  for (const { id } of await notes.get<{ id: number }[]>("/api/dead"))
+    await notes.ask(`/api/dead/${id}/drop`, { method: "POST" });
   await page.close();
 });
 

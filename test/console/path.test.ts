@@ -113,7 +113,7 @@ it("the console finds which webhook changed a field, and what a corrected handle
   writeFileSync(file, moduleText("-1"));
   await page.getByRole("button", { name: /^Run on / }).click();
   const again = page.getByRole("region", { name: "Re-run" });
-  await again.getByText("differs").waitFor({ timeout: 45_000 });
+  await again.getByText("differs").waitFor();
   expect(await again.innerText()).toContain("state.total: 40 -> 20");
   await again.scrollIntoViewIfNeeded();
   await shoot(page, "rerun");
@@ -128,6 +128,6 @@ it("the console finds which webhook changed a field, and what a corrected handle
     .getByRole("button", { name: /^Run on a fork/ })
     .click();
   const fork = page.getByRole("region", { name: "On a fork first" });
-  await fork.getByText("0 of 1 input failed.").waitFor({ timeout: 45_000 });
+  await fork.getByText("0 of 1 input failed.").waitFor();
   expect(await fork.innerText()).toContain("state.total: 45 -> 50");
 });

@@ -43,13 +43,13 @@ it("a quarantined agent is listed with its end; what waits for it runs on a fork
   const place = { url: served.url, token: TOKEN };
   const { page, broken } = await openPage(browser, place);
   const row = page.getByRole("row").filter({ hasText: "NoteAgent/kept apart" });
-  await row.locator(`time[datetime="${until}"]`).waitFor({ timeout: 90_000 });
+  await row.locator(`time[datetime="${until}"]`).waitFor();
   await row.getByRole("button", { name: "On a fork first" }).click();
   const section = page.getByRole("region", { name: "On a fork first" });
   await section.getByRole("button", { name: /^Run on a fork/ }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: /^Run on a fork/ }).click();
-  await section.getByText("0 of 1 input failed.").waitFor({ timeout: 90_000 });
+  await section.getByText("0 of 1 input failed.").waitFor();
   expect(await section.getByRole("article").allInnerTexts()).toEqual([
     expect.stringMatching(/^done hook:held on a fork of NoteAgent\/kept apart/m),
   ]);

@@ -166,7 +166,7 @@ export const answerRules = (adapter: Adapter): void => {
       });
       client.send(GET);
       const all = () => received >= body.length;
-      await until("the whole body", all, { seen: () => received, deadlineMs: 20_000 });
+      await until("the whole body", all, { seen: () => received });
       expect(hash.digest("hex")).toBe(createHash("sha256").update(body).digest("hex"));
     });
 

@@ -5,8 +5,6 @@ import { adapters, RawClient, startServer, until } from "./kit.ts";
 import { counting } from "./limitRules.ts";
 import { accepting, client, closeOf } from "./socketRules.ts";
 
-const SLOW_MS = 20_000;
-
 describe.concurrent.each(adapters)("$name", (adapter) => {
   const heads = [
     ["never begins", ""],
@@ -18,7 +16,7 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     await using _server = server;
     using raw = await RawClient.connect(server.port);
     raw.send(sent);
-    await raw.untilClosed(SLOW_MS);
+    await raw.untilClosed();
     expect(raw.text, what).toMatch(/^(HTTP\/1\.1 (408|400) |$)/);
     expect(handled).toEqual([]);
   });
@@ -29,7 +27,7 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     using raw = await RawClient.connect(server.port);
     raw.send("GET / HTTP/1.1\r\nHost: h\r\n");
     const trickle = setInterval(() => raw.send("X-A: b\r\n"), 200);
-    await raw.untilClosed(SLOW_MS).finally(() => clearInterval(trickle));
+    await raw.untilClosed().finally(() => clearInterval(trickle));
     expect(handled).toEqual([]);
   });
 
@@ -58,7 +56,7 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     await using _server = server;
     using alive = await client(server.port);
     using dead = await client(server.port, { autoPong: false });
-    expect((await closeOf(dead, SLOW_MS))[0]).toBe(1006);
+    expect((await closeOf(dead))[0]).toBe(1006);
     expect(await sockets.firstClose()).toEqual([1006, "", false]);
     expect(alive.ws.readyState).toBe(WebSocket.OPEN);
   });

@@ -21,6 +21,8 @@ import { natsBackend, type NatsBackend } from "../conformance/natsBackend.ts";
 
 /** Cuts of a link, each after some traffic: a new connection takes a quarter of a second. */
 const CUTS_MAX = 20;
+/** Longer than a busy machine stands still; one test waits until one has ended. */
+const LEASE_TTL_MS = 3_000;
 const NONE = 0 as Sequence;
 const labelOf = (d: { readonly data: Uint8Array }): string =>
   String(decodeFrame(d.data).head["id"]);
@@ -31,7 +33,7 @@ describe("nats, faults", () => {
   let linked: Ports;
   let link: FaultyLink;
   beforeAll(async () => {
-    backend = await natsBackend();
+    backend = await natsBackend({ leaseTtlMs: LEASE_TTL_MS });
     link = await faultyLink(backend.server.port);
     [direct, linked] = [await backend.open(), await backend.openAt(link.url)];
   });

@@ -71,7 +71,7 @@ async function openTab(path = ""): Promise<Page> {
     const response = await page.goto(`http://127.0.0.1:${port}/${path}`).catch(() => null);
     return response?.ok() === true;
   });
-  await page.waitForSelector("[data-ready=yes]", { state: "attached", timeout: 90_000 });
+  await page.waitForSelector("[data-ready=yes]", { state: "attached" });
   return page;
 }
 
@@ -101,8 +101,8 @@ describe("tabs of a real browser on one agent", () => {
     await gateway.kill();
     await pollUntil("the gateway's port is free", () => isPortFree(port));
     gateway = await startGateway();
-    await two.waitForFunction("window.note.identified", undefined, { timeout: 90_000 });
-    await one.waitForFunction("window.note.identified", undefined, { timeout: 90_000 });
+    await two.waitForFunction("window.note.identified");
+    await one.waitForFunction("window.note.identified");
     await write(two, "after the gateway came back");
     await sees(one, "after the gateway came back");
   });

@@ -117,21 +117,14 @@ Examples:
   agents erase --verify erased.json`,
     )
     .action(async (className: string | undefined, name: string | undefined, given: Given) => {
-      const file = (path: string): string => resolve(terminal.cwd, path);
-      const json = given.json === true;
       if (given.verify !== undefined) {
         if (className !== undefined)
           throw usage("--verify reads the agents from the receipt: leave out class and name.");
-        const receipt = await readReceipt(file(given.verify));
-        const { archive = receipt.archive } = given;
-        const target = { ...given, ...(archive !== undefined && { archive }) };
-        await withPorts(context, target, (ports) =>
-          tellErasure(ports, terminal, { receipt, json }),
-        );
-        return;
+        return verifyErasure(context, { ...given, verify: given.verify });
       }
       if (className === undefined || name === undefined)
         throw usage("Specify the class and the name of the agent, or --verify <receipt>.");
+      const file = (path: string): string => resolve(terminal.cwd, path);
       const receipt = given.receipt && file(given.receipt);
       if (receipt !== undefined) checkReceipt(receipt);
       const backups = await backupsIn((given.backups ?? []).map(file));
@@ -144,10 +137,22 @@ Examples:
           receipt,
           backups,
           archiveUrl: archive,
-          json,
+          json: given.json === true,
         }),
       );
     });
+}
+
+async function verifyErasure(
+  context: CommandContext,
+  given: Given & { readonly verify: string },
+): Promise<void> {
+  const { terminal } = context;
+  const receipt = await readReceipt(resolve(terminal.cwd, given.verify));
+  const { archive = receipt.archive } = given;
+  const target = { ...given, ...(archive !== undefined && { archive }) };
+  const json = given.json === true;
+  await withPorts(context, target, (ports) => tellErasure(ports, terminal, { receipt, json }));
 }
 
 /**
@@ -237,46 +242,63 @@ async function eraseOne(
   },
 ): Promise<ErasedOne> {
   const { id, awayBefore, mayBeNone, json } = options;
-  const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
-  let purged = NOTHING;
-  let end = BEFORE_ALL;
-  let lives = true;
-  for (let round = 0; lives && round < ROUNDS_MAX; round++) {
-    purged = sum(purged, { ...NOTHING, ...(await ports.purgeInputs(id)) });
-    end = await endOf(ports, time, id, hosts.length > 0);
-    purged = sum(purged, await ports.purge(id, { keepEventsFrom: end }));
-    lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
-  }
+  const online = (await ports.leases.list("host.")).map(({ value }) => value);
+  const { purged, end, lives } = await purgeAll(ports, time, id, online.length > 0);
   const archived = (await ports.archive?.erase(id.class, new Set([id.name]))) ?? [];
-  const told = await ports.tellErased(id, hosts);
+  const hosts = await ports.tellErased(id, online);
   const isNothing = describe(purged) === describe(NOTHING) && archived.length === 0;
   if (end === BEFORE_ALL && !lives && !mayBeNone && isNothing)
     throw notFound(
       `Nothing is stored about ${addressKey(id)}. "agents list" lists the agents that exist.`,
     );
   const away = [...new Set([...awayBefore, ...(await ports.awayCopies())])];
-  const silent = hosts.filter((host) => !told.includes(host));
-  if (json)
-    terminal.out(
-      JSON.stringify({
-        class: id.class,
-        name: id.name,
-        removed: { ...purged, archived: archived.length },
-        end,
-        lives,
-        hosts: told,
-        silent,
-        away,
-      }),
-    );
-  else {
-    terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
-    if (archived.length > 0)
-      terminal.out(`Parts of it that were removed from the archive: ${archived.length}.`);
-    if (end !== BEFORE_ALL)
-      terminal.out(`One event without content stays: the record of the erasure (sequence ${end}).`);
-    if (told.length > 0) terminal.out(`Local files were removed from ${told.join(", ")}.`);
+  const silent = online.filter((host) => !hosts.includes(host));
+  const { doneInputsGone: _, ...removed } = purged;
+  const erased = { class: id.class, name: id.name, end, removed, archived, hosts, silent };
+  const one = { lives, erased, away };
+  if (json) terminal.out(JSON.stringify(lineOf(one, purged)));
+  else reportRemoved(terminal, one, purged);
+  warnOfRest(terminal, one, purged);
+  return one;
+}
+
+/** Rule 4. */
+async function purgeAll(
+  ports: ReadPorts,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  id: AgentId,
+  hasHosts: boolean,
+) {
+  let purged = NOTHING;
+  let end = BEFORE_ALL;
+  let lives = true;
+  for (let round = 0; lives && round < ROUNDS_MAX; round++) {
+    purged = sum(purged, { ...NOTHING, ...(await ports.purgeInputs(id)) });
+    end = await endOf(ports, time, id, hasHosts);
+    purged = sum(purged, await ports.purge(id, { keepEventsFrom: end }));
+    lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
   }
+  return { purged, end, lives };
+}
+
+function lineOf({ erased, lives, away }: ErasedOne, purged: Purged) {
+  const { class: className, name, end, archived, hosts, silent } = erased;
+  const removed = { ...purged, archived: archived.length };
+  return { class: className, name, removed, end, lives, hosts, silent, away };
+}
+
+function reportRemoved(terminal: Terminal, { erased }: ErasedOne, purged: Purged): void {
+  const { end, archived, hosts } = erased;
+  terminal.out(`${erased.class}/${erased.name} is erased: ${describe(purged)}.`);
+  if (archived.length > 0)
+    terminal.out(`Parts of it that were removed from the archive: ${archived.length}.`);
+  if (end !== BEFORE_ALL)
+    terminal.out(`One event without content stays: the record of the erasure (sequence ${end}).`);
+  if (hosts.length > 0) terminal.out(`Local files were removed from ${hosts.join(", ")}.`);
+}
+
+/** What may be left, and where. */
+function warnOfRest(terminal: Terminal, { erased, away }: ErasedOne, purged: Purged): void {
   if (!purged.doneInputsGone)
     terminal.err(
       "Older messages of other agents wait in the inbox. Bytes of inputs that are already removed may therefore remain in the broker's files until it rewrites them (docs/operations/history.md).",
@@ -285,13 +307,10 @@ async function eraseOne(
     terminal.err(
       `${away.join(", ")} was unreachable. Its files may keep bytes of this agent, and running this again does not remove them. Stop it, empty its store folder and start it: it copies everything else from the other servers (docs/operations/history.md).`,
     );
-  if (silent.length > 0)
+  if (erased.silent.length > 0)
     terminal.err(
-      `No answer from ${silent.join(", ")}. Run this again; if a host is gone for good, remove its data folder, which is only a cache.`,
+      `No answer from ${erased.silent.join(", ")}. Run this again; if a host is gone for good, remove its data folder, which is only a cache.`,
     );
-  const { doneInputsGone: _, ...removed } = purged;
-  const erased = { class: id.class, name: id.name, end, removed, archived, hosts: told, silent };
-  return { lives, erased, away };
 }
 
 /** Rule 7. Throws `CliError` if its history in the archive can't be erased. */

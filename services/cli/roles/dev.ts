@@ -6,7 +6,7 @@
 import { Option, type Command } from "commander";
 import * as Effect from "effect/Effect";
 import { hostAndPort } from "../../../core/http/hostAndPort.ts";
-import type { Joins } from "../../wiring/Joins.ts";
+import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -236,17 +236,9 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);
-      const { time } = joins;
-      const { module, refreshEnv, envFilesRead, envOf } = prepared;
-      const known = new Set(prepared.devSecrets);
-      const apply = async (next: LoadedModule) => {
-        const { env, devSecrets } = envOf(next);
-        await running.reload(next, env);
-        const made = devSecrets.filter((name) => !known.has(name));
-        for (const name of made) known.add(name);
-        if (made.length > 0) terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
-      };
-      const watch = keepLoaded({ time, terminal, module, refreshEnv, envFilesRead, apply });
+      const onSecrets = (made: ReadonlyArray<string>): void =>
+        terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
+      const watch = reloadChanges(joins, terminal, { prepared, running, onSecrets });
       return () => {
         terminal.out("Stopping …");
         watch.close();
@@ -255,6 +247,29 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     },
   );
   terminal.out(`Stopped. The data is kept in ${shownPath(terminal.cwd, dataFolder)}.`);
+}
+
+/** Loads the module again when a file of it changes. `onSecrets`: secrets were generated for it. */
+function reloadChanges(
+  { time }: Joins,
+  terminal: Terminal,
+  parts: {
+    readonly prepared: Awaited<ReturnType<typeof beginAndPrepare>>["prepared"];
+    readonly running: RunningProcess;
+    readonly onSecrets: (made: ReadonlyArray<string>) => void;
+  },
+): { readonly close: () => void } {
+  const { prepared, running, onSecrets } = parts;
+  const { module, refreshEnv, envFilesRead, envOf } = prepared;
+  const known = new Set(prepared.devSecrets);
+  const apply = async (next: LoadedModule) => {
+    const { env, devSecrets } = envOf(next);
+    await running.reload(next, env);
+    const made = devSecrets.filter((name) => !known.has(name));
+    for (const name of made) known.add(name);
+    if (made.length > 0) onSecrets(made);
+  };
+  return keepLoaded({ time, terminal, module, refreshEnv, envFilesRead, apply });
 }
 
 /** Two dev servers on one data folder would start two brokers on the same files. */

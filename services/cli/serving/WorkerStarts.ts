@@ -1,6 +1,6 @@
 /**
  * Starts the workers of a control process (`serveWorkers`), and the processes of isolated agents.
- * Each is told how to begin, the broker of `dev`, and the recordings of webhooks so far.
+ * Each receives how to begin, the broker of `dev`, and the recordings of webhooks so far.
  */
 import type { Joins, OpenBroker } from "../../wiring/Joins.ts";
 import type { Ending } from "../../watchdog/reports.ts";
@@ -71,7 +71,7 @@ export class WorkerStarts {
     const started = joins.startWorker();
     const reportsTurns = this.isolation !== undefined && this.silent.any;
     if (reportsTurns) this.silent.follow(started);
-    // Before the others that wait for the end, who ask for the reason.
+    // Before the others that wait for the end, which read the reason.
     void started.ended.then((end) => this.noteSilentEnd(started, end));
     started.onReport((report) => {
       if (!("ending" in report)) return;

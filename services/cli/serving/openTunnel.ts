@@ -4,6 +4,7 @@
  * of `dev` owns it, so that the URL stays the same when the worker restarts.
  */
 import { spawn } from "node:child_process";
+import type { Readable } from "node:stream";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 
@@ -34,20 +35,48 @@ const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
 
 /** Rejects with `CliError` if the program can't be run, ends, or prints no public URL in time. */
 export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
-  const { tunnel, port, time, warn } = options;
+  const { tunnel, time, warn } = options;
   if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
+  const program = startProgram(commandOf(options), time);
+  let isClosing = false;
+  const close = (): Promise<void> => {
+    isClosing = true;
+    return program.close();
+  };
+  try {
+    const url = await printedUrl(program, time);
+    void program.ended.then((why) => {
+      if (!isClosing)
+        warn(`The tunnel program has ended (${why}). Requests to ${url} no longer arrive.`);
+    });
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Throws `CliError`. */
+function commandOf({ tunnel, port }: TunnelOptions): string {
   if (tunnel.trim() === "" || /^https?:\/\//i.test(tunnel))
     throw usage(
       `--tunnel "${tunnel}" is neither the command of a tunnel program nor a URL without a path. Examples: "cloudflared tunnel --url {url}", https://dev.example.com`,
     );
   if (port === 0) throw failed("--tunnel needs a fixed port. Set one with --port.");
-  const command = tunnel
-    .replaceAll("{url}", `http://127.0.0.1:${port}`)
-    .replaceAll("{port}", String(port));
+  return tunnel.replaceAll("{url}", `http://127.0.0.1:${port}`).replaceAll("{port}", String(port));
+}
+
+interface Program {
+  readonly command: string;
+  readonly outputs: ReadonlyArray<Readable>;
+  /** Resolves to why it has ended, or was not started. */
+  readonly ended: Promise<string>;
+  readonly close: () => Promise<void>;
+}
+
+function startProgram(command: string, time: TunnelOptions["time"]): Program {
   // A separate process group: the shell's children end with it.
   const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "pipe", "pipe"] });
-  let text = "";
-  let isClosing = false;
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("close", (code, signal) => resolve(`it ended with ${signal ?? `code ${code}`}`));
@@ -62,46 +91,42 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const atExit = (): void => kill("SIGTERM");
   process.once("exit", atExit);
   const close = async (): Promise<void> => {
-    isClosing = true;
     process.off("exit", atExit);
     kill("SIGTERM");
     const cancel = time.after(STOP_TIMEOUT_MS, () => kill("SIGKILL"));
     await ended;
     cancel();
   };
-  try {
-    const url = await new Promise<string>((resolve, reject) => {
-      const refuse = (why: string): void =>
-        reject(
-          failed(`The tunnel program printed no public URL: ${why}.\n  ${command}\n${text.trim()}`),
-        );
-      const cancel = time.after(URL_TIMEOUT_MS, () =>
-        refuse(`nothing in ${URL_TIMEOUT_MS / 1_000} s`),
-      );
-      void ended.then((why) => {
-        cancel();
-        refuse(why);
-      });
-      const read = (chunk: Buffer): void => {
-        text = (text + chunk.toString()).slice(-OUTPUT_CHARS_MAX);
-        const found = publicUrl(text);
-        if (found === undefined) return;
-        cancel();
-        resolve(found);
-      };
-      child.stdout.on("data", read);
-      child.stderr.on("data", read);
-    });
-    void ended.then((why) => {
-      if (!isClosing)
-        warn(`The tunnel program has ended (${why}). Requests to ${url} no longer arrive.`);
-    });
-    return { url, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  return { command, outputs: [child.stdout, child.stderr], ended, close };
 }
+
+/** Rejects with `CliError`. */
+const printedUrl = (
+  { command, outputs, ended }: Program,
+  time: TunnelOptions["time"],
+): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let text = "";
+    const refuse = (why: string): void =>
+      reject(
+        failed(`The tunnel program printed no public URL: ${why}.\n  ${command}\n${text.trim()}`),
+      );
+    const cancel = time.after(URL_TIMEOUT_MS, () =>
+      refuse(`nothing in ${URL_TIMEOUT_MS / 1_000} s`),
+    );
+    void ended.then((why) => {
+      cancel();
+      refuse(why);
+    });
+    const read = (chunk: Buffer): void => {
+      text = (text + chunk.toString()).slice(-OUTPUT_CHARS_MAX);
+      const found = publicUrl(text);
+      if (found === undefined) return;
+      cancel();
+      resolve(found);
+    };
+    for (const output of outputs) output.on("data", read);
+  });
 
 /** What colours text on a terminal. */
 // oxlint-disable-next-line no-control-regex

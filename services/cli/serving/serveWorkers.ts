@@ -33,25 +33,23 @@ interface ServeWorkersOptions extends WorkersOptions {
     | undefined;
 }
 
+type WorkersJoins = Pick<Joins, "time" | "startWorker" | "openLeases" | "openBroker">;
+
 /**
  * Resolves when all workers have stopped after a signal. Rejects with `ListenFailed`, and with
  * `CliError` when they can't be started or did not stop in order.
  */
 export async function serveWorkers(
-  joins: Pick<Joins, "time" | "startWorker" | "openLeases" | "openBroker">,
+  joins: WorkersJoins,
   options: ServeWorkersOptions,
 ): Promise<void> {
-  const { role, count, log, adminHostname } = options;
-  const title = count === 1 ? role : `${role} with ${count} workers`;
+  const { role, count, log } = options;
   let kill = (): void => undefined;
   const signals = stopSignals(joins.time, () => {
     kill();
     process.exit(exitOnSignal("SIGINT"));
   });
   const scope = Effect.runSync(Scope.make());
-  const open = <A>(effect: Effect.Effect<A, ListenFailed, Scope.Scope>): Promise<A> =>
-    Effect.runPromise(Scope.provide(effect, scope));
-  let isolated: IsolationWard | undefined;
   // Only for `dev` does the control process run a broker.
   const opening = new AbortController();
   void signals.stopped.then(() => opening.abort());
@@ -64,102 +62,139 @@ export async function serveWorkers(
     return joins.openLeases({ target, role: role === "dev" ? "dev" : "host", log });
   }
   try {
-    const claimed = role === "gateway" ? await open(reservePort(options)) : undefined;
-    const metrics = new PrometheusMetrics();
-    const restarts = Array.from({ length: count }, (_, worker) =>
-      metrics.counter("agents_worker_restarts_total", "Workers restarted after they ended", {
-        worker: String(worker),
-      }),
-    );
-    const starts = new WorkerStarts({ joins, options, leases, broker, port: claimed });
-    isolated = starts.isolation?.ward;
-    if (isolated !== undefined)
-      metrics.gaugeFrom(
-        "agents_isolated",
-        "Agents that run in a separate process, because they ended or held a worker",
-        () => isolated!.agents.length,
-      );
-    const workers = new Workers({
-      count,
-      start: (worker, again) => starts.start(worker, again),
-      time: joins.time,
-      // The user of `dev` does not need the details of a start.
-      log: role === "dev" ? { ...log, info: log.debug } : log,
-      isExplained: (worker) => starts.isExplained(worker),
-      onRestart: (worker) => restarts[worker]!(),
-    });
-    const admin = await open(
-      serveAdmin({
-        hostname: adminHostname,
-        port: options.adminPort,
-        readiness: () =>
-          starts.stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
-        health: () => askHealth(() => workers.states, joins.time),
-        metrics: async () => askMetrics(workers.states, await metrics.render()),
-      }),
-    );
-    starts.adminPort = admin.port;
+    const control = await openControl(joins, options, { broker, leases, scope });
     kill = () => {
-      workers.kill();
-      isolated?.kill();
+      control.workers.kill();
+      control.isolated?.kill();
     };
-    workers.begin();
-    // `dev` prints its own greeting.
-    if (role !== "dev")
-      void workers.serving.then(() =>
-        log.info(`${title} serves`, {
-          ...(claimed !== undefined && {
-            url: `http://${hostAndPort(options.hostname, claimed)}`,
-          }),
-          admin: `http://${hostAndPort(adminHostname, admin.port)}`,
-        }),
-      );
-    let unclean: ReadonlyArray<string> = [];
-    let endBeside = async (): Promise<void> => undefined;
-    const beside = options.beside && workers.serving.then(beginBeside);
-    async function beginBeside(): Promise<void> {
-      endBeside = await options.beside!((await broker)!, (recording) => starts.tell(recording));
-    }
-    let isServing = false;
-    void workers.serving.then(() => (isServing = true));
-    let stoppedBy: NodeJS.Signals | undefined;
-    try {
-      const stopOrFailure = Promise.race([
-        signals.stopped,
-        workers.failed,
-        failureOf(broker),
-        failureOf(beside),
-      ]);
-      stoppedBy = await stopOrFailure.catch((error: unknown) => stopOfStarting(error));
-    } finally {
-      starts.stopping = true;
-      await endBeside();
-      if (role !== "dev") log.info(`${title} stops`);
-      unclean = await workers.stop();
-      await isolated?.stop();
-    }
-    if (unclean.length > 0)
-      throw failed(
-        `${unclean.length} of ${count} workers did not stop in order: ${unclean.join(", ")}. The log above may say why.`,
-      );
-    // Supervisors of the others take a stop for a success, whenever it is requested.
-    if (role === "dev" && !isServing)
-      throw new CliError({ message: STOPPED_BEFORE_SERVING, exitCode: exitOnSignal(stoppedBy) });
-    if (role !== "dev") log.info(`${title} stopped`);
+    await serveUntilStopped(control, options, { broker, stopped: signals.stopped });
   } catch (error) {
-    if (!(error instanceof WorkerFailed)) throw error;
-    const { end, atStart } = error;
-    const exitCode = end.code === EXIT_USAGE ? EXIT_USAGE : EXIT_FAILED;
-    // The only worker has already reported the error, and nothing else was started. A module's code
-    // can end it in other ways, which nobody has reported.
-    const isReported = atStart && count === 1 && end.code === exitCode;
-    throw new CliError({ message: isReported ? "" : error.message, exitCode });
+    throw error instanceof WorkerFailed ? failureOfWorker(error, count) : error;
   } finally {
     await leases?.close();
     await broker?.then((opened) => opened.stop(), skip);
     await Effect.runPromise(Scope.close(scope, Exit.void));
     signals.release();
   }
+}
+
+/** The parts of a control process. */
+interface Control {
+  readonly starts: WorkerStarts;
+  readonly workers: Workers;
+  readonly isolated: IsolationWard | undefined;
+  /** The addresses that it logs. */
+  readonly urls: { readonly url?: string; readonly admin: string };
+}
+
+/** Opens the ports. No worker is started. */
+async function openControl(
+  joins: WorkersJoins,
+  options: ServeWorkersOptions,
+  parts: {
+    readonly broker: Promise<OpenBroker> | undefined;
+    readonly leases: ReturnType<typeof serveLeases> | undefined;
+    readonly scope: Scope.Scope;
+  },
+): Promise<Control> {
+  const { role, count, log, hostname, adminHostname } = options;
+  const open = <A>(effect: Effect.Effect<A, ListenFailed, Scope.Scope>): Promise<A> =>
+    Effect.runPromise(Scope.provide(effect, parts.scope));
+  const port = role === "gateway" ? await open(reservePort(options)) : undefined;
+  const metrics = new PrometheusMetrics();
+  const restarts = Array.from({ length: count }, (_, worker) =>
+    metrics.counter("agents_worker_restarts_total", "Workers restarted after they ended", {
+      worker: String(worker),
+    }),
+  );
+  const starts = new WorkerStarts({ joins, options, ...parts, port });
+  const isolated = starts.isolation?.ward;
+  if (isolated !== undefined)
+    metrics.gaugeFrom(
+      "agents_isolated",
+      "Agents that run in a separate process, because they ended or held a worker",
+      () => isolated.agents.length,
+    );
+  const workers = new Workers({
+    count,
+    start: (worker, again) => starts.start(worker, again),
+    time: joins.time,
+    // The user of `dev` does not need the details of a start.
+    log: role === "dev" ? { ...log, info: log.debug } : log,
+    isExplained: (worker) => starts.isExplained(worker),
+    onRestart: (worker) => restarts[worker]!(),
+  });
+  const admin = await open(
+    serveAdmin({
+      hostname: adminHostname,
+      port: options.adminPort,
+      readiness: () =>
+        starts.stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
+      health: () => askHealth(() => workers.states, joins.time),
+      metrics: async () => askMetrics(workers.states, await metrics.render()),
+    }),
+  );
+  starts.adminPort = admin.port;
+  const urls = {
+    ...(port !== undefined && { url: `http://${hostAndPort(hostname, port)}` }),
+    admin: `http://${hostAndPort(adminHostname, admin.port)}`,
+  };
+  return { starts, workers, isolated, urls };
+}
+
+/** Rejects with `WorkerFailed`, and with what `broker` or `beside` rejects with. */
+async function serveUntilStopped(
+  { starts, workers, isolated, urls }: Control,
+  { role, count, log, beside: runBeside }: ServeWorkersOptions,
+  given: {
+    readonly broker: Promise<OpenBroker> | undefined;
+    readonly stopped: Promise<NodeJS.Signals>;
+  },
+): Promise<void> {
+  const title = count === 1 ? role : `${role} with ${count} workers`;
+  // `dev` prints its own lines.
+  const say: typeof log.info = role === "dev" ? skip : log.info;
+  let isServing = false;
+  let endBeside = async (): Promise<void> => undefined;
+  workers.begin();
+  void workers.serving.then(() => {
+    isServing = true;
+    say(`${title} serves`, urls);
+  });
+  const beside =
+    runBeside &&
+    workers.serving.then(async () => {
+      endBeside = await runBeside((await given.broker)!, (recording) => starts.tell(recording));
+    });
+  let unclean: ReadonlyArray<string> = [];
+  let stoppedBy: NodeJS.Signals | undefined;
+  try {
+    const failures = [workers.failed, failureOf(given.broker), failureOf(beside)];
+    const stopOrFailure = Promise.race([given.stopped, ...failures]);
+    stoppedBy = await stopOrFailure.catch((error: unknown) => stopOfStarting(error));
+  } finally {
+    starts.stopping = true;
+    await endBeside();
+    say(`${title} stops`);
+    unclean = await workers.stop();
+    await isolated?.stop();
+  }
+  if (unclean.length > 0)
+    throw failed(
+      `${unclean.length} of ${count} workers did not stop in order: ${unclean.join(", ")}. The log above may say why.`,
+    );
+  // Supervisors of the others take a stop for a success, whenever it is requested.
+  if (role === "dev" && !isServing)
+    throw new CliError({ message: STOPPED_BEFORE_SERVING, exitCode: exitOnSignal(stoppedBy) });
+  say(`${title} stopped`);
+}
+
+function failureOfWorker({ end, atStart, message }: WorkerFailed, count: number): CliError {
+  const exitCode = end.code === EXIT_USAGE ? EXIT_USAGE : EXIT_FAILED;
+  // The only worker has already reported the error, and nothing else was started. A module's code
+  // can end it in other ways, which nobody has reported.
+  const isReported = atStart && count === 1 && end.code === exitCode;
+  return new CliError({ message: isReported ? "" : message, exitCode });
 }
 
 const skip = (): void => undefined;

@@ -106,33 +106,13 @@ export async function provision(
   options: ProvisionOptions = {},
 ): Promise<Installation> {
   const { api } = broker;
-  const shards = options.shards ?? SHARDS_DEFAULT;
-  if (!Number.isInteger(shards) || shards < 1)
-    throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
-  const streamGroups = options.streamGroups ?? 1;
-  // The first inbox is first, because its metadata has the layout, which determines all other
-  // steps.
-  let layout: StreamLayout = { shards, streamGroups };
-  // While the inbox is being moved, the timers' stream has the same metadata.
-  let before =
-    (await info(api, subjects.stream.inbox)) ?? (await info(api, subjects.stream.timers));
-  if (before === undefined) {
-    if (shards % streamGroups !== 0) throw indivisible(shards, streamGroups);
-    const [first] = streamConfigs(subjects.withLayout(layout), choicesOf(options, undefined));
-    before = await createOrFind(api, first!);
-  }
-  if (before !== undefined) {
-    checkFormats(before.config, subjects.namespace);
-    layout = layoutOf(before.config);
-    checkShards(layout.shards, options.shards, subjects.namespace);
-    checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
-  }
+  const { layout, stored } = await layoutAt(api, subjects, options);
   const laid = subjects.withLayout(layout);
-  const leases = await info(api, `KV_${subjects.bucket.leases}`);
-  const isLost = before !== undefined && leases === undefined;
-  const configs = streamConfigs(laid, choicesOf(options, before?.config, leases?.config)).map(
-    (config) =>
-      isLost && config.name === `KV_${subjects.bucket.leases}` ? afterAllEpochs(config) : config,
+  const bucket = `KV_${subjects.bucket.leases}`;
+  const leases = await info(api, bucket);
+  const isLost = stored !== undefined && leases === undefined;
+  const configs = streamConfigs(laid, choicesOf(options, stored, leases?.config)).map((config) =>
+    isLost && config.name === bucket ? afterAllEpochs(config) : config,
   );
   // Read concurrently, because mostly all exist. Created one after the other.
   const there = await Promise.all(configs.map(({ name }) => info(api, name)));
@@ -154,6 +134,36 @@ export async function provision(
   }
   await raiseFormats(api, laid);
   return readInstallation(api, subjects);
+}
+
+/**
+ * The installation's layout, and the metadata that has it. Creates the first inbox of a new
+ * installation before any other stream, because its metadata has the layout, which determines all
+ * other steps. `stored`: undefined if it was created now.
+ */
+async function layoutAt(
+  api: JetStreamApi,
+  subjects: Subjects,
+  options: ProvisionOptions,
+): Promise<{ readonly layout: StreamLayout; readonly stored: StreamInfo["config"] | undefined }> {
+  const { shards = SHARDS_DEFAULT, streamGroups = 1 } = options;
+  if (!Number.isInteger(shards) || shards < 1)
+    throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
+  const wanted: StreamLayout = { shards, streamGroups };
+  // While the inbox is being moved, the timers' stream has the same metadata.
+  let found = (await info(api, subjects.stream.inbox)) ?? (await info(api, subjects.stream.timers));
+  if (found === undefined) {
+    if (shards % streamGroups !== 0) throw indivisible(shards, streamGroups);
+    const [first] = streamConfigs(subjects.withLayout(wanted), choicesOf(options, undefined));
+    found = await createOrFind(api, first!);
+  }
+  if (found === undefined) return { layout: wanted, stored: undefined };
+  const { config } = found;
+  checkFormats(config, subjects.namespace);
+  const layout = layoutOf(config);
+  checkShards(layout.shards, options.shards, subjects.namespace);
+  checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
+  return { layout, stored: config };
 }
 
 /**

@@ -133,7 +133,10 @@ export function verifierOf(
     const { body, method } = request;
     const known = { body, method, id, timestamp, webhook, form };
     const urls = scheme.urls?.(signedUrl) ?? [signedUrl];
-    const key = keyThatSigned({ ...scheme, algorithm }, { keys: found.keys, sent, known, urls });
+    const key = keyThatSigned(
+      { ...scheme, algorithm },
+      { template, keys: found.keys, sent, known, urls },
+    );
     if (key === undefined) {
       const hint =
         found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
@@ -147,31 +150,6 @@ export function verifierOf(
     const answer = scheme.handshake?.(request, key);
     if (answer !== undefined) return { _tag: "Handshake", answer };
     return verified(scheme, request, { headers, replayGuard });
-  }
-
-  /** Rule 3. Returns the key, since a handshake may need it. */
-  function keyThatSigned(
-    { algorithm, encoding, asymmetric }: SignatureScheme,
-    given: {
-      readonly keys: ReadonlyArray<KeyObject>;
-      readonly sent: SentSignatures;
-      readonly known: Omit<SignedParts, "url">;
-      readonly urls: ReadonlyArray<string>;
-    },
-  ): KeyObject | undefined {
-    let signer: KeyObject | undefined;
-    for (const url of given.urls) {
-      const message = signedBytes(template, { url, ...given.known });
-      for (const key of given.keys) {
-        const signs =
-          asymmetric !== undefined && key.type === "public"
-            ? isSignedBy(key, { ...asymmetric, encoding }, message, given.sent.asymmetric)
-            : isSignedBy(key, { algorithm, encoding }, message, given.sent.signatures);
-        if (signs) signer ??= key;
-      }
-      if (signer !== undefined) break;
-    }
-    return signer;
   }
 
   const sources = greeting?.secrets === undefined ? [keys] : [keys, greeting.secrets];
@@ -198,6 +176,32 @@ export function verifierOf(
     ...(keys.prepare !== undefined && { prepare: keys.prepare }),
     verify,
   };
+}
+
+/** Rule 3. Returns the key, since a handshake may need it. */
+function keyThatSigned(
+  { algorithm, encoding, asymmetric }: SignatureScheme,
+  given: {
+    readonly template: ReturnType<typeof parseTemplate>;
+    readonly keys: ReadonlyArray<KeyObject>;
+    readonly sent: SentSignatures;
+    readonly known: Omit<SignedParts, "url">;
+    readonly urls: ReadonlyArray<string>;
+  },
+): KeyObject | undefined {
+  let signer: KeyObject | undefined;
+  for (const url of given.urls) {
+    const message = signedBytes(given.template, { url, ...given.known });
+    for (const key of given.keys) {
+      const signs =
+        asymmetric !== undefined && key.type === "public"
+          ? isSignedBy(key, { ...asymmetric, encoding }, message, given.sent.asymmetric)
+          : isSignedBy(key, { algorithm, encoding }, message, given.sent.signatures);
+      if (signs) signer ??= key;
+    }
+    if (signer !== undefined) break;
+  }
+  return signer;
 }
 
 const secretsOf = (
