@@ -161,8 +161,8 @@ export const JournalHead = Schema.Struct({
     }),
   ),
   /**
-   * All that this event changes was written by turns that go on. When their host ends before they
-   * do, and nothing else was written since, the next owner takes it back
+   * Everything that this event changes was written by unfinished turns. If their host ends before
+   * they do, and nothing else was written since, the next owner undoes the event
    * (`core/journal/OpenParts`). Absent: it stands.
    */
   part: Schema.optionalKey(Schema.Literal(true)),

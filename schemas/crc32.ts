@@ -7,5 +7,5 @@
 const { crc32: ofNode } = globalThis.process.getBuiltinModule("node:zlib");
 
 /** The checksum of `bytes` from `from` to the end, as an unsigned 32-bit number. */
-export const crc32 = (bytes: Uint8Array, from = 0, seed = 0): number =>
-  ofNode(from === 0 ? bytes : bytes.subarray(from), seed);
+export const crc32 = (bytes: Uint8Array, from = 0): number =>
+  ofNode(from === 0 ? bytes : bytes.subarray(from));

@@ -3,8 +3,8 @@
  *
  * A name that was only looked up stores nothing, so no `claimed` event refuses the first event of
  * an older owner, which may still be on its way. Nobody was notified of such an event (`Committer`,
- * 2), so it may count as stored whenever the successor notices it: when its own append is refused,
- * at the next activation, and here.
+ * rule 2), so it may count as stored whenever the successor notices it: when its own append is
+ * refused, at the next activation, and here.
  */
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";

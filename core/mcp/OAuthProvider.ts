@@ -1,7 +1,7 @@
 /**
- * What OAuth with one MCP server needs to keep, in the agent's own storage (`protocol.md` §9): the
- * client's registration, tokens, the PKCE verifier, what was discovered of the authorization
- * server, and the states of authorizations that are going on.
+ * Keeps the data of OAuth with one MCP server in the agent's own storage (`protocol.md` §9): the
+ * client's registration, tokens, the PKCE verifier, the metadata of the authorization server, and
+ * the states of authorizations in progress.
  *
  * 1. A state is used once and for ten minutes: it is removed, and that is stored, before the code
  *    that came with it is exchanged. Without a valid one a callback changes nothing.

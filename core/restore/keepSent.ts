@@ -1,11 +1,11 @@
 /**
- * What an agent that is put back to an earlier point keeps as it is: what others have received of
- * it, what it has asked of others, and which agents of their own go on beside it. Put back, it
- * would be sent or spent a second time, and readers would find chunks and numbers anew that they
- * have already. Done keys of inputs are no rows; `applyEvent` keeps them.
+ * The tables that a restore to an earlier point leaves as they are: what others have received from
+ * the agent, what it has asked of others, and the agents that it has started. If these rows were
+ * restored, the agent would send or spend a second time, and readers would receive chunks and
+ * numbers that they already have. The done keys of inputs are not rows; `applyEvent` keeps them.
  *
- * All else is put back, fibers and the list of MCP servers with it. The names of the tables are
- * those of the files that make them.
+ * Everything else is restored, including fibers and the list of MCP servers. The names of the
+ * tables are those of the files that make them.
  */
 import { BUDGET_TABLES } from "../budget/Budgets.ts";
 import { copyTable } from "../database/copyTable.ts";
@@ -33,7 +33,7 @@ const KEPT = [
   CALLS_TABLE, RESULTS_TABLE,
   // What is spent of its budgets.
   ...BUDGET_TABLES,
-  // Its workflows, like its sub-agents, go on. Without its row one could not be stopped.
+  // Its workflows, like its sub-agents, continue. One without a row could not be stopped.
   WORKFLOWS_TABLE,
 ]; // prettier-ignore
 

@@ -62,8 +62,8 @@ function ended(agent: RunningAgent, turn: Turn, sinceMs: number): void {
 }
 
 /**
- * Runs code of `blockConcurrencyWhile`, never before its caller goes on. It has the time of a turn
- * to itself, from its begin on.
+ * Runs code of `blockConcurrencyWhile`, never before the call has returned. The code has the time
+ * limit of a turn, counted from its own start.
  */
 export async function runBlock<A>(
   agent: RunningAgent & Pick<AgentTurns, "turn">,

@@ -12,15 +12,9 @@ export interface MetricsShape {
   readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
   /**
    * A value that goes up and down, read when metrics are collected. A read that throws, rejects or
-   * is slow leaves the series out of that look. Of two with one name and labels, the later one is
-   * read.
+   * is slow leaves the series out of that look. Of two with one name, the later one is read.
    */
-  readonly gaugeFrom: (
-    name: string,
-    help: string,
-    read: () => number | Promise<number>,
-    labels?: MetricLabels,
-  ) => void;
+  readonly gaugeFrom: (name: string, help: string, read: () => number | Promise<number>) => void;
   /** A distribution. `bounds`: upper bounds of buckets, ascending. The result observes a value. */
   readonly histogram: (
     name: string,

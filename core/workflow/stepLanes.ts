@@ -3,10 +3,11 @@
  * received, and steps that were open at the same time stand in lanes beside each other. Pure; feeds
  * `RecordedRun`.
  *
- * 1. A step begins in the row after the result that it was asked for after (`StepRecord.after`),
- *    and reaches to the row of its own result; without one, to the last row.
- * 2. Where no other step is open, a step stands in the first lane. Otherwise it goes on in the lane
- *    of the step whose result let it begin, if that is free, else in the first free lane.
+ * 1. A step begins in the row after the last result that `run` had received when it asked for the
+ *    step (`StepRecord.after`), and reaches to the row of its own result; without one, to the last
+ *    row.
+ * 2. If no other step is open, a step stands in the first lane. Otherwise it takes the lane of the
+ *    step whose result preceded it, if that is free, or else the first free lane.
  */
 import type { StepRecord } from "./RunTable.ts";
 

@@ -45,18 +45,13 @@ export class PrometheusMetrics implements MetricsShape {
     return (by = 1) => bump(by);
   }
 
-  gaugeFrom(
-    name: string,
-    help: string,
-    read: () => number | Promise<number>,
-    labels: MetricLabels = {},
-  ): void {
-    this.readFrom(name, "gauge", help, read, labels);
+  gaugeFrom(name: string, help: string, read: () => number | Promise<number>): void {
+    this.readFrom(name, "gauge", help, read);
   }
 
   /** As `gaugeFrom`, of a value that only grows and is counted elsewhere. */
   counterFrom(name: string, help: string, read: () => number): void {
-    this.readFrom(name, "counter", help, read, {});
+    this.readFrom(name, "counter", help, read);
   }
 
   private readFrom(
@@ -64,8 +59,8 @@ export class PrometheusMetrics implements MetricsShape {
     kind: Family["kind"],
     help: string,
     read: () => number | Promise<number>,
-    labels: MetricLabels,
   ): void {
+    const labels = {};
     const series = this.series(name, kind, help, labels, () => ({
       labels,
       bump: () => {},

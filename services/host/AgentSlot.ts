@@ -204,7 +204,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   /**
    * The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. The
-   * caller asks `isIdle` again, because something may begin before it goes on.
+   * caller asks `isIdle` again, because work may begin before it continues.
    */
   async idle(ms: number): Promise<Live | undefined> {
     const { time } = this.context.services;

@@ -124,7 +124,7 @@ export function guardedFetch(
   };
 }
 
-/** Rule 3 has no limit for the life of an event stream, which is the answer to a GET. */
+/** A GET opens an event stream, which may stay open. Other requests end after their limit. */
 function requestOf({ method = "GET", signal, ...init }: RequestInit) {
   const headers = new Headers(init.headers);
   headers.set("accept-encoding", "identity");

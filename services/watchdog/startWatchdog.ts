@@ -55,20 +55,10 @@ interface Watchdog {
   readonly stop: () => Promise<void>;
 }
 
-export function startWatchdog(
-  ambient: AmbientShape,
-  {
-    cpuSeconds,
-    log,
-    endings: folder,
-    reports,
-    reportsTurns,
-    rssBytesMax,
-    onStall,
-  }: WatchdogOptions,
-): Watchdog {
+export function startWatchdog(ambient: AmbientShape, options: WatchdogOptions): Watchdog {
+  const { log, reports, reportsTurns } = options;
   const board = new Board();
-  const cpuMs = cpuSeconds * 1000;
+  const cpuMs = options.cpuSeconds * 1000;
   const turns = new WatchedTurns(ambient, cpuMs);
   const entered = new EnteredTurns(board, turns);
   answerWhatRuns((url, line, column) => turns.whatRuns(url, line, column));
@@ -79,26 +69,14 @@ export function startWatchdog(
     memory: board.memory,
     cpuMs,
     log,
-    endings: folder,
+    endings: options.endings,
     reports,
     heapLimitMb: getHeapStatistics().heap_size_limit / MB,
     semiSpaceMb: givenSemiSpaceMb(),
-    rssMaxMb: rssBytesMax / MB,
+    rssMaxMb: options.rssBytesMax / MB,
   });
-  thread.on("message", onStall);
-  const endings = new Endings(folder);
-  endings.forgetOld(machineTime.nowMs());
-  const unwatch = watchExits((how) => {
-    const named = turns.current();
-    if (named === undefined || callingAgent() === undefined) return;
-    const { limitMs: _limitMs, ...fields } = named;
-    const message = `an agent's code ended its process by ${how}`;
-    endings.note(fields, message);
-    if (reports) report({ ending: { reason: message, turn: fields, exactly: true } });
-    const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
-    const all = { ...log.fields, ...fields, stack: stackOf() };
-    writeStderr(logLine(log.format, { ...entry, fields: all }));
-  });
+  thread.on("message", options.onStall);
+  const unwatch = reportExits(turns, options);
   let reported = reportsTurns ? reportTurns((turn) => turns.nameOf(turn)) : undefined;
   const endReports = setTimeout(() => (reported = undefined), TURNS_REPORTED_MS);
   endReports.unref();
@@ -118,6 +96,26 @@ export function startWatchdog(
       await thread.terminate();
     },
   };
+}
+
+/** Logs and notes whose code ends this process. The returned function ends the watch. */
+function reportExits(
+  turns: WatchedTurns,
+  { log, endings: folder, reports }: Pick<WatchdogOptions, "log" | "endings" | "reports">,
+): () => void {
+  const endings = new Endings(folder);
+  endings.forgetOld(machineTime.nowMs());
+  return watchExits((how) => {
+    const named = turns.current();
+    if (named === undefined || callingAgent() === undefined) return;
+    const { limitMs: _limitMs, ...fields } = named;
+    const message = `an agent's code ended its process by ${how}`;
+    endings.note(fields, message);
+    if (reports) report({ ending: { reason: message, turn: fields, exactly: true } });
+    const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
+    const all = { ...log.fields, ...fields, stack: stackOf() };
+    writeStderr(logLine(log.format, { ...entry, fields: all }));
+  });
 }
 
 /** Calls `check` before each beat. The returned function ends the beats. */

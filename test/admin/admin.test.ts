@@ -56,7 +56,7 @@ lag 5
   it("invalid names, one name with two kinds, and a decreasing counter are defects", () => {
     const metrics = new PrometheusMetrics();
     expect(() => metrics.counter("bad-name", "")).toThrow(RangeError);
-    expect(() => metrics.gaugeFrom("g", "", () => 1, { le: "1" })).toThrow(RangeError);
+    expect(() => metrics.counter("l_total", "", { le: "1" })).toThrow(RangeError);
     const count = metrics.counter("c_total", "");
     expect(() => metrics.gaugeFrom("c_total", "", () => 1)).toThrow(/is a counter/);
     expect(() => count(-1)).toThrow(RangeError);

@@ -4,6 +4,7 @@
  */
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
+import type { JournalEntry } from "../../../core/journal/Journal.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { rowObjects } from "../../../core/query/askView.ts";
 import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
@@ -50,7 +51,7 @@ interface ConsoleSourceParts {
 const QUICK_SECONDS = 0.2;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
-  const { ports, terminal, time, modules, dataFolder } = parts;
+  const { ports, terminal, time, modules } = parts;
   const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
     const found: unknown[] = [];
     const capture: Terminal = {
@@ -71,12 +72,6 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     ...wanted,
     at: given("at", wanted.at, toPoint),
   });
-  const hosts = async () => {
-    const shards = new Map<string, number>();
-    for (const { value } of await ports.leases.list("shard."))
-      shards.set(value, (shards.get(value) ?? 0) + 1);
-    return Array.from(shards, ([host, owned]) => ({ host, shards: owned }));
-  };
   const connectionsOf: ConsoleSource["connections"] = (wanted) =>
     first((capture) => connections(ports, capture, { ...wanted, json }));
   const checkModule = (module: string): void => {
@@ -87,46 +82,18 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     checkModule(module);
     return parts.own(command, ["--on-fork", "--json", "--module", module, "--", ...ids]);
   };
+  const hosts = () => hostsOf(ports);
   const standing = async () => ({ hosts: await hosts(), dead: await ports.deadLetters.count() });
   return {
     hosts,
-    overview: async () => {
-      const classes = new Map<string, number>();
-      for (const { id } of await entries.now())
-        classes.set(id.class, (classes.get(id.class) ?? 0) + 1);
-      return {
-        namespace: ports.namespace,
-        shards: ports.shards,
-        ...(await standing()),
-        classes: Array.from(classes, ([name, agents]) => ({ class: name, agents })),
-        modules,
-      };
-    },
-    list: async ({ className, prefix, text, after, limit, fresh }) => {
-      const stored =
-        className === undefined
-          ? undefined
-          : await refusing(() => existingClass(ports.journal, className));
-      const part = text.toLowerCase();
-      const isNew = after === undefined || fresh;
-      const matching = (await (isNew ? entries.now() : entries.lately())).filter(
-        ({ id }) =>
-          (stored === undefined || id.class === stored) &&
-          id.name.startsWith(prefix) &&
-          id.name.toLowerCase().includes(part) &&
-          (after === undefined ||
-            compareAgents(id, { class: after.className, name: after.name }) > 0),
-      );
-      const found: unknown[] = [];
-      let looked = 0;
-      // Agents that no longer exist are left out, and the page is filled up with the next ones.
-      while (found.length < limit && looked < matching.length) {
-        const some = matching.slice(looked, looked + limit - found.length);
-        looked += some.length;
-        for await (const agent of listed(ports, some)) found.push(agent);
-      }
-      return found;
-    },
+    overview: async () => ({
+      namespace: ports.namespace,
+      shards: ports.shards,
+      ...(await standing()),
+      classes: countClasses(await entries.now()),
+      modules,
+    }),
+    list: (wanted) => pageOfAgents(ports, entries, wanted),
     history: (wanted) =>
       lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...asOf(wanted), json })),
@@ -135,24 +102,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     fibers: (wanted) => first((capture) => fibers(ports, capture, { ...asOf(wanted), json })),
     workflows: (wanted) =>
       first((capture) => workflows(ports, capture, time, { ...asOf(wanted), json })),
-    query: async ({ sql: statement, at, after }) => {
-      const answer =
-        at === undefined
-          ? await refusing(async () =>
-              askHost(ports, time, { sql: statement, after: given("after", after, readEvent) }),
-            )
-          : undefined;
-      if (answer !== undefined) return rowObjects(answer);
-      const [rows] = await parts.own("query", [
-        "--json",
-        "--data",
-        dataFolder,
-        ...(at === undefined ? [] : [`--at=${at}`]),
-        ...(after === undefined ? [] : [`--after=${after}`]),
-        ...(statement === "" ? [] : ["--", statement]),
-      ]);
-      return rows;
-    },
+    query: (wanted) => queryAll(parts, wanted),
     sql: async ({ className, name, at, query: statement }) => {
       const wanted = { className, name, query: statement, seconds: QUICK_SECONDS, json };
       try {
@@ -232,6 +182,71 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     },
     follow: (wanted, tell) => followNews({ ports, time, standing, connectionsOf }, wanted, tell),
   };
+}
+
+async function hostsOf({ leases }: ReadPorts) {
+  const shards = new Map<string, number>();
+  for (const { value } of await leases.list("shard."))
+    shards.set(value, (shards.get(value) ?? 0) + 1);
+  return Array.from(shards, ([host, owned]) => ({ host, shards: owned }));
+}
+
+function countClasses(entries: ReadonlyArray<JournalEntry>) {
+  const classes = new Map<string, number>();
+  for (const { id } of entries) classes.set(id.class, (classes.get(id.class) ?? 0) + 1);
+  return Array.from(classes, ([name, agents]) => ({ class: name, agents }));
+}
+
+async function pageOfAgents(
+  ports: ReadPorts,
+  entries: ReturnType<typeof agentEntries>,
+  { className, prefix, text, after, limit, fresh }: Parameters<ConsoleSource["list"]>[0],
+): Promise<unknown[]> {
+  const stored =
+    className === undefined
+      ? undefined
+      : await refusing(() => existingClass(ports.journal, className));
+  const part = text.toLowerCase();
+  const isNew = after === undefined || fresh;
+  const matching = (await (isNew ? entries.now() : entries.lately())).filter(
+    ({ id }) =>
+      (stored === undefined || id.class === stored) &&
+      id.name.startsWith(prefix) &&
+      id.name.toLowerCase().includes(part) &&
+      (after === undefined || compareAgents(id, { class: after.className, name: after.name }) > 0),
+  );
+  const found: unknown[] = [];
+  let looked = 0;
+  // Agents that no longer exist are left out, and the page is filled up with the next ones.
+  while (found.length < limit && looked < matching.length) {
+    const some = matching.slice(looked, looked + limit - found.length);
+    looked += some.length;
+    for await (const agent of listed(ports, some)) found.push(agent);
+  }
+  return found;
+}
+
+/** The answer of a host. If none runs, or for a point in time, that of a separate process. */
+async function queryAll(
+  { ports, time, own, dataFolder }: ConsoleSourceParts,
+  { sql: statement, at, after }: Parameters<ConsoleSource["query"]>[0],
+): Promise<unknown> {
+  const answer =
+    at === undefined
+      ? await refusing(async () =>
+          askHost(ports, time, { sql: statement, after: given("after", after, readEvent) }),
+        )
+      : undefined;
+  if (answer !== undefined) return rowObjects(answer);
+  const [rows] = await own("query", [
+    "--json",
+    "--data",
+    dataFolder,
+    ...(at === undefined ? [] : [`--at=${at}`]),
+    ...(after === undefined ? [] : [`--after=${after}`]),
+    ...(statement === "" ? [] : ["--", statement]),
+  ]);
+  return rows;
 }
 
 /** The value of a parameter. Throws `ConsoleRefusal`, which names the parameter. */
