@@ -36,9 +36,7 @@ async function useDev(data: string): Promise<void> {
   dev = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   let told = "";
   dev.stdout!.on("data", (text: Buffer) => (told += String(text)));
-  await pollUntil("dev serves", () => told.includes("Ctrl-C") || { done: false, saw: told }, {
-    timeoutMs: 30_000,
-  });
+  await pollUntil("dev serves", () => told.includes("Ctrl-C") || { done: false, saw: told });
 }
 
 test("a data folder is accessible to its owner only", async () => {

@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { vi } from "vitest";
+import { withoutLoading } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -91,9 +92,9 @@ export class DevProcess {
     this.ended = new Promise((done) => this.child.once("close", done));
   }
 
-  /** What it printed on stderr, without the notice that a busy machine loads a module slowly. */
+  /** What it printed on stderr, whatever the machine's speed. */
   get errors(): string {
-    return this.err.replace(/^.* is still loading: .*\n/gm, "");
+    return withoutLoading(this.err);
   }
 
   /** The first group of `pattern` in what it has printed, once it has. */

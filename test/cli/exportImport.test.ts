@@ -153,7 +153,7 @@ describe("agents export and import", () => {
         const { state } = JSON.parse(looked.out) as { state: Kept["state"] };
         return state.rung.length === 3 || { done: false, saw: state };
       },
-      { timeoutMs: 30_000, intervalMs: 250 },
+      { intervalMs: 250 },
     );
     expect(Date.now()).toBeGreaterThan(soonMs);
     const kept = await all(target, "first");

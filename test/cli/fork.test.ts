@@ -97,7 +97,7 @@ test("a fork's schedules run without a call", async () => {
         const { state } = JSON.parse(looked.out) as Kept;
         return state.rung.join() === "soon" || { done: false, saw: state };
       },
-      { timeoutMs: 30_000, intervalMs: 250 },
+      { intervalMs: 250 },
     );
 });
 

@@ -64,7 +64,7 @@ const settled = (replicas: number): Promise<unknown> =>
       );
       return bad.length === 0 || { done: false, saw: bad.map(({ cluster }) => cluster) };
     },
-    { timeoutMs: 20_000, intervalMs: 100 },
+    { intervalMs: 100 },
   );
 
 const leaderOf = async (stream: string): Promise<DeployedServer> => {

@@ -9,10 +9,10 @@ import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 
 const SHARDS = 4;
 const id = agentId("Ledger", "one");
-/** Far less than the retries and timeouts of these requests, and more than a busy machine needs. */
-const AT_ONCE_MS = 1_500;
-/** Each of them. */
+/** The retries and timeouts of these requests. One that ends so does not name the right. */
 const GIVEN_UP_MS = 30_000;
+/** More than a busy machine needs. */
+const AT_ONCE_MS = GIVEN_UP_MS / 2;
 
 let nats: Deployed;
 let ports: Awaited<ReturnType<typeof openReader>>;

@@ -12,6 +12,10 @@ export interface AgentsRun {
   readonly err: string;
 }
 
+/** What a program wrote, without the line about a module that a busy machine loads slowly. */
+export const withoutLoading = (err: string): string =>
+  err.replace(/^.* is still loading: .*\n/gm, "");
+
 /** `env`: all that it gets beside `PATH`. */
 export const runAgents = (
   args: ReadonlyArray<string>,
@@ -22,6 +26,11 @@ export const runAgents = (
       process.execPath,
       [MAIN, ...args],
       { env: { PATH: process.env["PATH"] ?? "", ...env }, maxBuffer: OUTPUT_BYTES_MAX },
-      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
+      (error, out, err) =>
+        resolve({
+          code: error === null ? 0 : Number(error.code),
+          out,
+          err: withoutLoading(err),
+        }),
     );
   });

@@ -49,7 +49,7 @@ test("sub-agents' messages survive their hosts, and their schedules run on the n
       const done = JSON.stringify(notes) === '["kept","planned"]';
       return { done, value: notes, saw: notes };
     },
-    { timeoutMs: 30_000, intervalMs: 500 },
+    { intervalMs: 500 },
   );
   expect(await call("Supervisor", "s", "list")).toEqual(runners.map((name) => `Runner ${name}`));
 });

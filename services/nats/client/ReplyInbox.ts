@@ -14,6 +14,7 @@
  *    Only these are certainly not stored.
  * 4. A process that closes drains the subscription first. It still reads what the broker delivered
  *    before that, and a later sender learns from the broker that the process is gone.
+ * 5. A reply that has arrived comes before its timeout, however late the process reads it.
  *
  * One interval checks timeouts and signals, only while a request is in flight. Feeds
  * `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus` and `RequestBatcher`, whose batches are
@@ -151,7 +152,8 @@ export class ReplyInbox {
     const id = this.pending.next();
     const deadline = performance.now() + timeoutMs;
     this.pending.set(id, { waiter, subject, timeoutMs, signal, deadline });
-    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
+    // After the socket was read: a process that stood still has replies there.
+    this.sweeper ??= setInterval(() => setImmediate(() => this.sweep()), SWEEP_MS);
     return id;
   }
 

@@ -159,6 +159,7 @@ test("dead letters of an agent run one after another on one fork; nothing is sen
 
 test("with --yes, letters that succeed on the fork are redriven, and the others stay", async () => {
   const { broken, direct } = letters;
+  const before = await numbers();
   const ran = await agents("dead", "redrive", `${direct}`, `${broken}`, "--on-fork", "--module", NEXT, "--yes"); // prettier-ignore
   expect([ran.code, ran.err]).toEqual([4, "agents: 1 of 2 failed on their forks, and were not redriven.\n"]); // prettier-ignore
   const lines = ran.out.trimEnd().split("\n");
@@ -170,6 +171,11 @@ test("with --yes, letters that succeed on the fork are redriven, and the others 
   ]);
   const left = await numbers();
   expect([left.includes(broken!), left.includes(direct!)]).toEqual([false, true]);
+  // The host has the code with which it failed. Later tests look for letters of their own.
+  await pollUntil("it is dead again", async () => {
+    const saw = await numbers();
+    return saw.length === before.length || { done: false, saw };
+  });
 });
 
 test("steps of queue items and schedules return what they returned when the job died", async () => {
