@@ -128,7 +128,8 @@ export async function handleRpcFrame(
       isLeftOpen = !stream.isClosed;
       return;
     }
-    reply({ success: true, result, done: true });
+    // As in `resultReply`.
+    agent.inTurn(turn, () => reply({ success: true, result, done: true }));
     agent.emit("rpc", { method: name });
   } catch (error) {
     if (agent.isLost) return;
@@ -166,7 +167,7 @@ export async function runRpc(
     const value = isDurable
       ? await askDurable(agent, turn, { ...call, key })
       : await agent.run(turn, () => method.apply(agent.agent, args()));
-    return resultReply(agent, value, { what: `the result of ${call.method}`, structured });
+    return resultReply(agent, turn, value, { what: `the result of ${call.method}`, structured });
   } catch (error) {
     return failureReply(agent, error);
   }
@@ -199,7 +200,7 @@ export async function runRequestRpc(
     });
     if ("rest" in made) return respond(agent, turn, made);
     const structured = agent.agent instanceof ObjectActor;
-    return { reply: resultReply(agent, made.value, { what, structured }) };
+    return { reply: resultReply(agent, turn, made.value, { what, structured }) };
   } catch (error) {
     return { reply: failureReply(agent, error) };
   }

@@ -5,7 +5,7 @@
  */
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
-import { readable } from "../errors/thrown.ts";
+import { readable, stackOf } from "../errors/thrown.ts";
 import type { Meter } from "../telemetry/Usage.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
@@ -32,9 +32,10 @@ export function runTurn<A>(agent: RunningAgent, turn: Turn, f: () => A | Promise
   const sinceMs = (agent.lastActiveMs = agent.time.monotonicMs());
   turn.running = true;
   return new Promise((resolve, reject) => {
-    const onError = (error: unknown): void => {
+    const onError = (thrown: unknown): void => {
+      const error = readInTurn(agent, turn, thrown);
       ended(agent, turn, sinceMs);
-      reject(readable(error) as Error);
+      reject(error as Error);
     };
     const onValue = (value: A): void => {
       if (turn.rejected || turn.failure !== undefined)
@@ -49,6 +50,17 @@ export function runTurn<A>(agent: RunningAgent, turn: Turn, f: () => A | Promise
     } catch (error) {
       onError(error);
     }
+  });
+}
+
+/**
+ * As `readable`. Reads the text, too: a getter or a `toString` that holds the thread is code of the
+ * turn, and the watchdog has to find it there.
+ */
+function readInTurn({ parts }: RunningAgent, turn: Turn, thrown: unknown): unknown {
+  return parts.ambient.run(turn, () => {
+    void stackOf(thrown);
+    return readable(thrown);
   });
 }
 
@@ -117,5 +129,5 @@ export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown
   const end = (): void => void agent.busy--;
   Promise.resolve()
     .then(() => limited(agent, turn.rest, f))
-    .then(end, (e: unknown) => agent.handleError(turn, readable(e)).finally(end));
+    .then(end, (e: unknown) => agent.handleError(turn, readInTurn(agent, turn, e)).finally(end));
 }

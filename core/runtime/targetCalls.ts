@@ -14,6 +14,7 @@ import { encodeObjectValue } from "../namespace/objectValues.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import { isReferred } from "../rpcTarget/RpcTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
+import type { Turn } from "../turn/Turn.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
 /** Decodes arguments in the turn that receives them: stubs of targets belong to that turn. */
@@ -24,20 +25,23 @@ export const structuredArguments = (
 
 /**
  * The reply with a method's result. The value is checked here, so that the agent's author sees an
- * error about it instead of a failure of the bus. An agent's method may return a target itself.
+ * error about it instead of a failure of the bus, and in its turn, because its `toJSON` and its
+ * getters are the turn's code. An agent's method may return a target itself.
  */
-export function resultReply(
+export const resultReply = (
   agent: ActiveAgent,
+  turn: Turn,
   value: unknown,
   { what, structured }: { readonly what: string; readonly structured: boolean },
-): CallReply {
-  if (structured || isReferred(value)) {
-    const text = encodeObjectValue(value, what, (target) => agent.keeping.lent.lend(target));
-    return { kind: "result", value: text, structured: true };
-  }
-  assertWireValue(value, what);
-  return { kind: "result", ...(value === undefined ? {} : { value }) };
-}
+): CallReply =>
+  agent.inTurn(turn, () => {
+    if (structured || isReferred(value)) {
+      const text = encodeObjectValue(value, what, (target) => agent.keeping.lent.lend(target));
+      return { kind: "result", value: text, structured: true };
+    }
+    assertWireValue(value, what);
+    return { kind: "result", ...(value === undefined ? {} : { value }) };
+  });
 
 /** The reply with what a method threw. Rethrows it if the agent was lost. */
 export function failureReply({ isLost }: ActiveAgent, error: unknown): CallReply {
@@ -57,10 +61,11 @@ export async function runTargetCall(
     return await agent.keeping.lent.use(key, async (target) => {
       const method = methodOfTarget(target, name);
       const call = (): unknown => method.apply(target, structuredArguments(agent, args));
-      const value = await agent.run(agent.newTurn(cause, { abort, depth }), () =>
+      const turn = agent.newTurn(cause, { abort, depth });
+      const value = await agent.run(turn, () =>
         actor instanceof ObjectActor ? actor.inOrder(call) : call(),
       );
-      return resultReply(agent, value, { what: `the result of ${name}`, structured: true });
+      return resultReply(agent, turn, value, { what: `the result of ${name}`, structured: true });
     });
   } catch (error) {
     return failureReply(agent, error);

@@ -1,6 +1,6 @@
 /** Values that no author thinks of, from clients and from code: none of them stops an agent. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Agent, callable } from "agents";
+import { Agent, callable, getCurrentAgent } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { body, github, webhook } from "agents/webhooks";
 import { LEVELS_MAX } from "../../core/journal/walkJson.ts";
@@ -9,6 +9,13 @@ const SECRET = "s3cret";
 /** `node:querystring` makes such objects, and so do groups of a regular expression. */
 const WITHOUT_TEXT: unknown = Object.create(null);
 const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+
+/** Whether each reading of a value with code of its own was in a turn. */
+let readInTurn: boolean[] = [];
+const noteRead = (): string => {
+  readInTurn.push(getCurrentAgent().agent !== undefined);
+  return "read";
+};
 
 /** What a helper may return in place of a promise. */
 const NO_PROMISES = {
@@ -53,6 +60,12 @@ class OddAgent extends Agent<object, unknown> {
   @callable() fail(): void {
     throw WITHOUT_TEXT;
   }
+  @callable() failReadable(): void {
+    throw { toString: noteRead };
+  }
+  @callable() resultReadable(): unknown {
+    return { toJSON: noteRead };
+  }
   @callable() reject(): void {
     this.ctx.waitUntil(Promise.reject(WITHOUT_TEXT));
   }
@@ -62,7 +75,10 @@ class OddAgent extends Agent<object, unknown> {
   @callable() keptWhile(): Promise<string> {
     return this.keepAliveWhile((() => "no promise") as never);
   }
-  @callable() async enqueue(method: "fail" | "keep", payload?: unknown): Promise<void> {
+  @callable() async enqueue(
+    method: "fail" | "failReadable" | "keep",
+    payload?: unknown,
+  ): Promise<void> {
     await this.queue(method, payload);
   }
   @callable() keep(value: unknown): void {
@@ -123,6 +139,8 @@ beforeEach(async () => {
 });
 afterEach(() => agents.close());
 
+afterEach(() => void (readInTurn = []));
+
 const send = (id: string, text: string): Promise<Response> =>
   agents.webhook("/hooks", text, agents.sign.github(text, SECRET, { id, event: "x" }));
 const aborts = () => agents.logs.filter(({ message }) => message === "an agent was aborted");
@@ -155,6 +173,20 @@ describe("a thrown value without text", () => {
     expect(agents.logs).toContainEqual(
       expect.objectContaining({ message: "a waitUntil promise rejected" }),
     );
+  });
+});
+
+/** The watchdog finds code that holds the thread by the turn that runs it. */
+describe("a value whose text or JSON is code is first read in its turn", () => {
+  test("in a client's call", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    await client.call("resultReadable");
+    expect(readInTurn[0]).toBe(true);
+  });
+
+  test.each(["failReadable", "resultReadable"] as const)("in a stub's (%s)", async (method) => {
+    await Promise.resolve(agents.agent(OddAgent, "a")[method]()).catch(() => undefined);
+    expect(readInTurn[0]).toBe(true);
   });
 });
 

@@ -21,6 +21,11 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
     await pause(5);
     spin();
   },
+  // Read only after the handler has ended.
+  thrown: () => {
+    // oxlint-disable-next-line no-throw-literal -- this is what is tested
+    throw { toString: spin };
+  },
   regex: () => /^(a+)+$/.test(`${"a".repeat(50)}b`),
   // Almost all of the time is spent in Node's own code, between two of them.
   microtasks: async () => {
@@ -100,6 +105,11 @@ export class Holder extends Agent {
     const { how } = (await request.json()) as { how: string };
     await WAYS[how]?.(this);
     return new Response("OK");
+  }
+
+  /** The default reads the error, to log it. */
+  override onError(error: unknown): never {
+    throw error;
   }
 }
 

@@ -14,6 +14,7 @@ describe("a turn that blocks its process", () => {
   test.each([
     ["loop", /holdingModule\.ts:\d+/],
     ["afterAwait", /holdingModule\.ts:\d+/],
+    ["thrown", /holdingModule\.ts:\d+/],
     ["regex", /holdingModule\.ts:\d+/],
     ["microtasks", /holdingModule\.ts:\d+/],
     ["sql", /./],
