@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { decodedAnswer } from "../../services/node/decodedAnswer.ts";
 import { installGatedFetch } from "../../services/node/gatedFetch.ts";
+import { adapters } from "../http/kit.ts";
 import { useSystems } from "../system/kit.ts";
 
 const TEXT = JSON.stringify({ words: "word ".repeat(2_000) });
@@ -69,7 +70,7 @@ class Proxy extends Agent {
   }
 }
 
-describe.each(["uws", "node"] as const)("a compressed answer, on %s", (http) => {
+describe.each(adapters)("a compressed answer, on $name", ({ name: http }) => {
   const systems = useSystems();
   let url: string;
   beforeAll(async () => {

@@ -7,6 +7,7 @@ import { Agent } from "agents";
 import { constant, unsigned, webhook } from "agents/webhooks";
 import { ask } from "../attack/ask.ts";
 import { installGatedFetch } from "../../services/node/gatedFetch.ts";
+import { adapters } from "../http/kit.ts";
 import { useSystems } from "../system/kit.ts";
 
 interface Arrived {
@@ -61,7 +62,7 @@ const requests: ReadonlyArray<readonly [string, Readonly<Record<string, string>>
   ["that offers another protocol", { connection: "Upgrade", upgrade: "h2c" }, "body"],
 ]; // prettier-ignore
 
-describe.each(["uws", "node"] as const)("a request that is passed on, on %s", (http) => {
+describe.each(adapters)("a request that is passed on, on $name", ({ name: http }) => {
   const systems = useSystems();
   let url: string;
   let moduleUrl: string;
