@@ -18,6 +18,7 @@
  * 6. The optional peers (`PEER`) that this package's entries import resolve as in the user's
  *    module, so that a server that the module creates has the class that the entry checks for.
  * 7. A text file (`textFile`) is a module whose default export is its text.
+ * 8. ES modules of this package's build do not pass tsx, which would make source maps of them.
  */
 import type {
   InitializeHook,
@@ -59,7 +60,6 @@ const LOAD = /[?&]agents-load=(\d+)/;
 const PACKAGE = /^(?:turnkeep|agents)(?=\/|$)/;
 const PEER = /^@modelcontextprotocol\/(?:sdk|server)(?=\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
-/** Files that are imported as text, as builds for the reference's platform do. */
 /** The error for importing a module of the reference's platform that does not exist here. */
 export const NO_PLATFORM_MODULE =
   /^There is no module '(cloudflare:[^']+)'(?: imported from (.+))?$/;
@@ -94,7 +94,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
 
 export const load: LoadHook = (url, context, next) => {
   note(url);
-  return textLoaded(url) ?? next(url, context);
+  return textLoaded(url) ?? builtLoaded(url) ?? next(url, context);
 };
 
 /** The argument of `registerHooks`, which the types of Node 20 don't declare. */
@@ -128,7 +128,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
     },
     load: (url, context, next) => {
       note(url);
-      return textLoaded(url) ?? next(url, context);
+      return textLoaded(url) ?? builtLoaded(url) ?? next(url, context);
     },
   };
 }
@@ -165,6 +165,8 @@ function ask(
     };
   if (PEER.test(specifier) && entryUrl !== undefined && isOwnFile(parentUrl))
     return { specifier, context: { ...context, parentURL: entryUrl }, own: true, isPeer: true, parentUrl }; // prettier-ignore
+  if (isRelative(specifier) && isBuilt(parentUrl))
+    return { answer: { url: new URL(specifier, parentUrl).href, shortCircuit: true } };
   // The module itself is this very file, even if tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
   if (entry !== undefined) entryUrl = specifier.replace(TSX_MARKS, "");
@@ -172,8 +174,15 @@ function ask(
   return { specifier, context, own: false, parentUrl };
 }
 
-const isOwnFile = (url: string | undefined): boolean =>
+const isOwnFile = (url: string | undefined): url is string =>
   options !== undefined && url?.startsWith(options.ownFolder) === true;
+
+/** Rule 8. A `.js` file of a dependency may be CommonJS. */
+const isBuilt = (url: string | undefined): url is string =>
+  isOwnFile(url) &&
+  options!.ownFolder.endsWith("/dist/") &&
+  (url.endsWith(".mjs") || (url.endsWith(".js") && !url.includes("/node_modules/")));
+const isRelative = (specifier: string): boolean => /^\.\.?\/.*\.js$/.test(specifier);
 
 function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): ResolveFnOutput {
   const number = LOAD.exec(parentUrl ?? "")?.[1];
@@ -196,6 +205,12 @@ function textLoaded(url: string): LoadFnOutput | undefined {
   const source = textModule(readFileSync(fileURLToPath(bare), "utf8"));
   return { format: "module", source, shortCircuit: true };
 }
+
+/** Rule 8. Undefined for any other file. */
+const builtLoaded = (url: string): LoadFnOutput | undefined =>
+  isBuilt(url)
+    ? { format: "module", source: readFileSync(fileURLToPath(url)), shortCircuit: true }
+    : undefined;
 
 /** Names the user's file as the importer of a missing entry; Node would name this package's. */
 function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
