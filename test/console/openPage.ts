@@ -1,5 +1,5 @@
 /** A page of the console, with its token. `broken`, for a test's end: what went wrong in it. */
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 
 export type PageOptions = Parameters<Browser["newPage"]>[0];
 
@@ -25,4 +25,11 @@ export async function openPage(
   await page.getByRole("heading", { name: "Overview" }).waitFor();
   if (path !== undefined) await page.goto(`${url}/#/${path}`);
   return { page, broken };
+}
+
+/** Presses a button of `part`, and the one of that name in the dialog that asks to confirm it. */
+export async function pressAndConfirm(part: Page | Locator, name: string | RegExp): Promise<void> {
+  await part.getByRole("button", { name }).click();
+  const page = "page" in part ? part.page() : part;
+  await page.getByRole("dialog").getByRole("button", { name }).click();
 }

@@ -5,7 +5,7 @@ import { launchChromium } from "../kit/chromium.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { faultsOf } from "./accessible.ts";
 import { DESK, NoteConsole, TOKEN, type Turn } from "./NoteConsole.ts";
-import { openPage } from "./openPage.ts";
+import { openPage, pressAndConfirm } from "./openPage.ts";
 import { storeEvent } from "./serveConsole.ts";
 
 let notes: NoteConsole;
@@ -131,8 +131,7 @@ it("pages lists of any length, and shows dead letters in their own view, singly 
   await page.getByRole("link", { name: "Dead letters" }).click();
   await page.getByRole("button", { name: "Select all 2" }).click();
   await notes.call("in a drawer", "write", "now", "the boss");
-  await page.getByRole("button", { name: "Redrive" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Redrive" }).click();
+  await pressAndConfirm(page, "Redrive");
   await page.getByText("No dead letters.").waitFor();
   expect(await notes.get("/api/dead")).toEqual([]);
   expect(broken).toEqual([]);
@@ -146,11 +145,7 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
   const { page, broken } = await open("dead");
   await page.getByRole("button", { name: "Select all 2" }).click();
   await notes.call("in a drawer", "write", "now", "the boss");
-  await page.getByRole("button", { name: /^Run on a fork/ }).click();
-  await page
-    .getByRole("dialog")
-    .getByRole("button", { name: /^Run on a fork/ })
-    .click();
+  await pressAndConfirm(page, /^Run on a fork/);
   const section = page.getByRole("region", { name: "On a fork first" });
   await section.getByText("1 of 2 inputs failed.").waitFor();
   expect(await section.getByRole("article").allInnerTexts()).toEqual([
@@ -158,11 +153,7 @@ it("runs dead letters on forks first, and then redrives those that succeeded the
     expect.stringMatching(/^fails \d+ on a fork of NoteAgent\/on a shelf .*: Error: nobody may be reminded$/m),
   ]); // prettier-ignore
   expect(await notes.get("/api/dead")).toHaveLength(2);
-  await section.getByRole("button", { name: "Redrive the 1 that did not fail" }).click();
-  await page
-    .getByRole("dialog")
-    .getByRole("button", { name: /^Redrive the 1/ })
-    .click();
+  await pressAndConfirm(section, "Redrive the 1 that did not fail");
   await section.getByText("1 input stored in the inbox again.").waitFor();
   const left = await notes.get<{ id: number; name: string }[]>("/api/dead");
   expect(left.map(({ name }) => name)).toEqual(["on a shelf"]);
@@ -188,11 +179,7 @@ it("shows that an answer failed beside the last one, and asks again by itself", 
   const section = page.getByRole("region", { name: "On a fork first" });
   await section.getByRole("alert").filter({ hasText: "failed by chance" }).waitFor();
   await page.getByRole("button", { name: "Select all 1" }).click();
-  await section.getByRole("button", { name: /^Run on a fork/ }).click();
-  await page
-    .getByRole("dialog")
-    .getByRole("button", { name: /^Run on a fork/ })
-    .click();
+  await pressAndConfirm(section, /^Run on a fork/);
   await section.getByText("1 of 1 input failed.").waitFor();
   failing.add("dead");
   await notes.call("on a shelf", "enqueue");

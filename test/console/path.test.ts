@@ -13,6 +13,7 @@ import { sign } from "../../services/webhooks/sign.ts";
 import { launchChromium } from "../kit/chromium.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import { pressAndConfirm } from "./openPage.ts";
 import { shootScreen } from "./shootScreen.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -122,11 +123,7 @@ it("the console finds which webhook changed a field, and what a corrected handle
   await page.getByRole("link", { name: "Deliveries", exact: true }).click();
   const last = page.getByRole("region", { name: "Deliveries" }).getByRole("row").nth(1);
   await last.getByRole("cell").last().getByRole("link").click();
-  await page.getByRole("button", { name: "Run on a fork on server.js" }).click();
-  await page
-    .getByRole("dialog")
-    .getByRole("button", { name: /^Run on a fork/ })
-    .click();
+  await pressAndConfirm(page, "Run on a fork on server.js");
   const fork = page.getByRole("region", { name: "On a fork first" });
   await fork.getByText("0 of 1 input failed.").waitFor();
   expect(await fork.innerText()).toContain("state.total: 45 -> 50");

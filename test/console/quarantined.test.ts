@@ -7,7 +7,7 @@ import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { faultsOf } from "./accessible.ts";
-import { openPage } from "./openPage.ts";
+import { openPage, pressAndConfirm } from "./openPage.ts";
 import { serveConsole, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
@@ -46,17 +46,14 @@ it("a quarantined agent is listed with its end; what waits for it runs on a fork
   await row.locator(`time[datetime="${until}"]`).waitFor();
   await row.getByRole("button", { name: "On a fork first" }).click();
   const section = page.getByRole("region", { name: "On a fork first" });
-  await section.getByRole("button", { name: /^Run on a fork/ }).click();
-  const dialog = page.getByRole("dialog");
-  await dialog.getByRole("button", { name: /^Run on a fork/ }).click();
+  await pressAndConfirm(section, /^Run on a fork/);
   await section.getByText("0 of 1 input failed.").waitFor();
   expect(await section.getByRole("article").allInnerTexts()).toEqual([
     expect.stringMatching(/^done hook:held on a fork of NoteAgent\/kept apart/m),
   ]);
   expect(await journal.last(HELD)).toBeUndefined();
   expect(await faultsOf(browser, place, [""])).toEqual([]);
-  await section.getByRole("button", { name: "Release after the fork" }).click();
-  await dialog.getByRole("button", { name: /^Release/ }).click();
+  await pressAndConfirm(section, "Release after the fork");
   await row.waitFor({ state: "detached" });
   await pollUntil("it has run", () => journal.last(HELD));
   const [marked] = await quarantines.list();
