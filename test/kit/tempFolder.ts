@@ -1,4 +1,4 @@
-/** Temporary folders of tests: removed by their makers, or when the test worker exits. */
+/** Temporary folders of tests: removed by their makers, or when the process or the run ends. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,9 @@ export interface TempFolder {
   readonly remove: () => void;
 }
 
+/** The variable that names the folder of a run's temporary folders, set by `globalSetup`. */
+export const PARENT_FOLDER = "AGENTS_TEST_FOLDER";
+
 const made = new Set<string>();
 
 process.once("exit", () => {
@@ -16,7 +19,7 @@ process.once("exit", () => {
 
 /** A new empty folder; `label` shows in its name. */
 export function tempFolder(label = "test"): TempFolder {
-  const path = mkdtempSync(join(tmpdir(), `agents-${label}-`));
+  const path = mkdtempSync(join(process.env[PARENT_FOLDER] ?? tmpdir(), `agents-${label}-`));
   made.add(path);
   return {
     path,
