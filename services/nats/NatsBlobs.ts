@@ -27,7 +27,7 @@ import {
   storedName,
   type BlobStore,
 } from "./layout/blobStores.ts";
-import { ApiCode, unavailable } from "./client/JetStreamApi.ts";
+import { ApiCode, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { NotPermitted } from "./client/ReplyInbox.ts";
 import { headers, type HeaderBlock } from "./client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
@@ -56,44 +56,102 @@ export interface BlobEntry {
 }
 
 export function makeNatsBlobs(nats: NatsShape): BlobsShape {
-  const bucket = nats.subjects.bucket.blobs;
-  const [objects, bodies] = [objectStore(nats.subjects), bodyStore(nats.subjects)];
-  const storeOf = (name: string): BlobStore => (isBody(name) ? bodies : objects);
+  const objects = new StoredBlobs(nats, objectStore(nats.subjects));
+  const bodies = new StoredBlobs(nats, bodyStore(nats.subjects));
+  const storeOf = (name: string): StoredBlobs => (isBody(name) ? bodies : objects);
+  return {
+    put: (name, data) => orUnavailable(() => storeOf(name).put(name, data)),
+    get: async (name) => {
+      try {
+        const store = storeOf(name);
+        const found = await store.read(name);
+        // Inputs of an older release are in the object store.
+        return found ?? (store === bodies ? await objects.read(name) : undefined);
+      } catch (error) {
+        throw error instanceof CorruptFrame ? error : unavailable(error);
+      }
+    },
+    remove: async (name) => {
+      if (bodyTtlMs(name) !== undefined) return; // it expires
+      await orUnavailable(() => storeOf(name).remove(name));
+    },
+  };
+}
 
-  const readEntry = async (store: BlobStore, name: string): Promise<BlobEntry | undefined> => {
-    const query = { last_by_subj: store.entryOf(name) };
-    const found = await nats.reader.byLeader(store.stream, query);
+/** The blobs of one store. */
+class StoredBlobs {
+  constructor(
+    private readonly nats: NatsShape,
+    private readonly store: BlobStore,
+  ) {}
+
+  async put(name: string, data: Uint8Array): Promise<void> {
+    const { store } = this;
+    const nuid = store.newId(name);
+    const before = store.isWriteOnce ? undefined : await this.replaced(name);
+    const chunks = await this.putChunks({ name, nuid }, data);
+    const digest = digestOf(createHash("sha256").update(data).digest());
+    const options = { max_chunk_size: CHUNK_BYTES };
+    const bucket = this.nats.subjects.bucket.blobs;
+    await this.writeEntry({ name, bucket, nuid, size: data.length, chunks, digest, options });
+    // The blob is stored; chunks that remain of the previous one are only garbage.
+    if (before !== undefined) await this.purgeChunks(before.nuid).catch(() => undefined);
+  }
+
+  async read(name: string): Promise<Uint8Array | undefined> {
+    let entry = await this.readEntry(name);
+    for (let count = 1; entry !== undefined; count++) {
+      const data = await this.readChunks(entry);
+      if (data !== undefined) return data;
+      const now = await this.readEntry(name);
+      if (now?.nuid === entry.nuid || count === READS_MAX)
+        throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
+      entry = now; // replaced during the read
+    }
+    return undefined;
+  }
+
+  async remove(name: string): Promise<void> {
+    const entry = await this.readEntry(name);
+    if (entry === undefined) return;
+    if (this.store.isWriteOnce) return await this.overwrite(name, entry.nuid);
+    await this.writeEntry({ ...entry, name, size: 0, chunks: 0, digest: "", deleted: true });
+    await this.purgeChunks(entry.nuid);
+  }
+
+  /** The entry that a new blob replaces, unless it is damaged. */
+  private async replaced(name: string): Promise<BlobEntry | undefined> {
+    try {
+      return await this.readEntry(name);
+    } catch (error) {
+      if (error instanceof CorruptFrame) return undefined;
+      throw error;
+    }
+  }
+
+  private async readEntry(name: string): Promise<BlobEntry | undefined> {
+    const query = { last_by_subj: this.store.entryOf(name) };
+    const found = await this.nats.reader.byLeader(this.store.stream, query);
     if (found === undefined) return undefined;
     const entry = decodeBlobEntry(found.data);
     return entry.deleted === true ? undefined : entry;
-  };
-  const writeEntry = async (store: BlobStore, entry: BlobEntry): Promise<void> => {
-    const outcome = await nats.publisher.publish(
+  }
+
+  private async writeEntry(entry: BlobEntry): Promise<void> {
+    const { store } = this;
+    const outcome = await this.nats.publisher.publish(
       store.entryOf(entry.name),
       Buffer.from(JSON.stringify({ ...entry, name: storedName(entry.name) })),
       store.isWriteOnce ? ttlOf(entry.name) : { headers: headers(["Nats-Rollup", "sub"]) },
     );
     checkStored(store, outcome);
-  };
-  const purge = (store: BlobStore, filter: string): Promise<unknown> =>
-    nats.api.call(`STREAM.PURGE.${store.stream}`, { filter });
+  }
 
-  /**
-   * Deletes message by message, which makes the server overwrite the bytes: the blob may belong to
-   * an agent that is erased later.
-   */
-  const overwrite = async (store: BlobStore, name: string, nuid: string): Promise<void> => {
-    const { stream, entryOf, chunksOf } = store;
-    for (const subject of [entryOf(name), chunksOf(nuid)])
-      for await (const { seq } of nats.reader.messages(stream, subject, { fromSeq: 1 }))
-        await nats.api.call(`STREAM.MSG.DELETE.${stream}`, { seq });
-  };
-
-  const putChunks = async (
-    store: BlobStore,
+  private async putChunks(
     { name, nuid }: Pick<BlobEntry, "name" | "nuid">,
     data: Uint8Array,
-  ): Promise<number> => {
+  ): Promise<number> {
+    const { nats, store } = this;
     const bytes = Math.min(CHUNK_BYTES, nats.messageBytesMax);
     const options = ttlOf(name);
     const chunks = Math.ceil(data.length / bytes);
@@ -106,17 +164,16 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
       for (const outcome of await Promise.all(group)) checkStored(store, outcome);
     }
     return chunks;
-  };
+  }
 
-  const readChunks = async (
-    store: BlobStore,
-    entry: BlobEntry,
-  ): Promise<Uint8Array | undefined> => {
-    const { stream, isWriteOnce, chunksOf } = store;
+  /** Undefined: they do not match the entry. */
+  private async readChunks(entry: BlobEntry): Promise<Uint8Array | undefined> {
+    const { stream, isWriteOnce, chunksOf } = this.store;
     // The chunks are collected first, because the size in the entry may be damaged.
     const chunks = new Map<number, Uint8Array>();
     let bytes = 0;
-    for await (const chunk of nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 })) {
+    const stored = this.nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 });
+    for await (const chunk of stored) {
       const index = isWriteOnce ? indexOf(chunk.subject) : chunks.size;
       if (index === undefined || (isWriteOnce && index >= entry.chunks)) continue; // not written by this project
       bytes += chunk.data.length;
@@ -130,67 +187,23 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
     return digestOf(createHash("sha256").update(whole).digest()) === entry.digest
       ? whole
       : undefined;
-  };
+  }
 
-  const read = async (store: BlobStore, name: string): Promise<Uint8Array | undefined> => {
-    let entry = await readEntry(store, name);
-    for (let count = 1; entry !== undefined; count++) {
-      const data = await readChunks(store, entry);
-      if (data !== undefined) return data;
-      const now = await readEntry(store, name);
-      if (now?.nuid === entry.nuid || count === READS_MAX)
-        throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
-      entry = now; // replaced during the read
-    }
-    return undefined;
-  };
+  private purgeChunks(nuid: string): Promise<unknown> {
+    const { stream, chunksOf } = this.store;
+    return this.nats.api.call(`STREAM.PURGE.${stream}`, { filter: chunksOf(nuid) });
+  }
 
-  return {
-    put: async (name, data) => {
-      const store = storeOf(name);
-      const nuid = store.newId(name);
-      try {
-        const before = store.isWriteOnce
-          ? undefined
-          : await readEntry(store, name).catch((error: unknown) => {
-              if (error instanceof CorruptFrame) return undefined; // it is replaced below
-              throw error;
-            });
-        const chunks = await putChunks(store, { name, nuid }, data);
-        const digest = digestOf(createHash("sha256").update(data).digest());
-        const options = { max_chunk_size: CHUNK_BYTES };
-        await writeEntry(store, { name, bucket, nuid, size: data.length, chunks, digest, options });
-        // The blob is stored; chunks that remain of the previous one are only garbage.
-        if (before !== undefined)
-          await purge(store, store.chunksOf(before.nuid)).catch(() => undefined);
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    get: async (name) => {
-      try {
-        const store = storeOf(name);
-        const found = await read(store, name);
-        // Inputs of an older release are in the object store.
-        return found ?? (store === bodies ? await read(objects, name) : undefined);
-      } catch (error) {
-        throw error instanceof CorruptFrame ? error : unavailable(error);
-      }
-    },
-    remove: async (name) => {
-      if (bodyTtlMs(name) !== undefined) return; // it expires
-      const store = storeOf(name);
-      try {
-        const entry = await readEntry(store, name);
-        if (entry === undefined) return;
-        if (store.isWriteOnce) return await overwrite(store, name, entry.nuid);
-        await writeEntry(store, { ...entry, name, size: 0, chunks: 0, digest: "", deleted: true });
-        await purge(store, store.chunksOf(entry.nuid));
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-  };
+  /**
+   * Deletes message by message, which makes the server overwrite the bytes: the blob may belong to
+   * an agent that is erased later.
+   */
+  private async overwrite(name: string, nuid: string): Promise<void> {
+    const { stream, entryOf, chunksOf } = this.store;
+    for (const subject of [entryOf(name), chunksOf(nuid)])
+      for await (const { seq } of this.nats.reader.messages(stream, subject, { fromSeq: 1 }))
+        await this.nats.api.call(`STREAM.MSG.DELETE.${stream}`, { seq });
+  }
 }
 
 /** The publish options of a body that expires. */

@@ -23,7 +23,7 @@ import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { Leases, type Lease, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Leases, type ClaimResult, type Lease, type LeasesShape } from "../../core/lease/Leases.ts";
 import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import {
   expectLast,
@@ -46,150 +46,164 @@ const encoder = new TextEncoder();
 const EMPTY = new Uint8Array(0);
 
 export function makeNatsLeases(nats: NatsShape): LeasesShape {
-  const buckets = new LeaseBuckets(nats.subjects);
-  /** The last sequence of each lease that this process has claimed. */
-  const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
-  const subjectOf = (key: string): string =>
-    buckets.of(key).prefix + key.split(".").map(encodeToken).join(".");
-  const stranded = new StallDetector(nats.connection);
-  const current = async (key: string): Promise<StoredMessage | undefined> => {
-    try {
-      const query = { last_by_subj: subjectOf(key) };
-      const found = await nats.reader.byLeader(buckets.of(key).stream, query);
-      stranded.heard(true);
-      return found;
-    } catch (error) {
-      stranded.heard(false);
-      throw error;
-    }
+  const keys = new LeaseKeys(nats);
+  const own = new OwnLeases(keys);
+  return {
+    ttlMs: nats.leaseTtlMs,
+    claim: (key, value) => orUnavailable(() => own.claim(key, value)),
+    renew: (lease, value) =>
+      orUnavailable(async () => {
+        const bytes = encoder.encode(value ?? lease.value);
+        const { _tag } = await own.rewrite(lease, bytes, epochOf(lease));
+        return { _tag };
+      }),
+    supersede: (lease, value) => orUnavailable(() => own.supersede(lease, value)),
+    release: (lease) => own.release(lease),
+    watch: async (onChange, signal) => {
+      await Promise.all(
+        keys.buckets.all.map((bucket) => new LeaseWatch(nats, bucket, onChange, signal).start()),
+      );
+    },
+    list: (keyPrefix) =>
+      orUnavailable(async () => {
+        const read = keys.buckets.withKeys(keyPrefix).map((bucket) => keys.list(bucket, keyPrefix));
+        return (await Promise.all(read)).flat();
+      }),
   };
+}
 
-  const write = async (
-    key: string,
-    value: Uint8Array,
-    after: Sequence,
-    ...lines: ReadonlyArray<readonly [string, string]>
-  ): Promise<{ readonly outcome: PublishOutcome; readonly mark: string }> => {
-    const mark = randomUUID();
-    const block = headers(expectLast(after), [LeaseHeader.mark, mark], ...lines);
-    const outcome = await nats.publisher.publish(subjectOf(key), value, { headers: block });
-    stranded.heard(["Stored", "Denied"].includes(outcome._tag) || isOvertaken(outcome));
-    if (outcome._tag === "Denied") throw new NotPermitted({ message: outcome.message });
-    return { mark, outcome };
-  };
+/** The leases that this process has claimed, by the last sequence of each. */
+class OwnLeases {
+  private readonly held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
 
-  const claim: LeasesShape["claim"] = (key, value) =>
-    orUnavailable(async () => {
-      const before = await current(key);
-      if (before !== undefined && isLive(before)) return { _tag: "Held" };
-      const after = before?.seq ?? (0 as Sequence);
-      const { outcome, mark } = await write(key, encoder.encode(value), after);
-      if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
-      let seq: number;
-      if (outcome._tag === "Stored") ({ seq } = outcome);
-      else {
-        const found = await current(key);
-        if (found?.header(LeaseHeader.mark) === mark) ({ seq } = found);
-        else if (isOvertaken(outcome)) return { _tag: "Held" };
-        // Refused for lack of room, or ambiguous and not stored yet. If it is stored after all, the
-        // next claim finds it.
-        else throw notWritten(key, outcome);
-      }
-      const epoch = seq as Epoch;
-      held.set(key, { epoch, revision: seq as Sequence });
-      return { _tag: "Claimed", lease: { key, value, epoch } };
-    });
+  constructor(private readonly keys: LeaseKeys) {}
+
+  async claim(key: string, value: string): Promise<ClaimResult> {
+    const before = await this.keys.current(key);
+    if (before !== undefined && isLive(before)) return { _tag: "Held" };
+    const after = before?.seq ?? (0 as Sequence);
+    const { outcome, mark } = await this.keys.write(key, encoder.encode(value), after);
+    if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
+    if (outcome._tag === "Stored") return this.claimed(key, value, outcome.seq);
+    const found = await this.keys.current(key);
+    if (found?.header(LeaseHeader.mark) === mark) return this.claimed(key, value, found.seq);
+    if (isOvertaken(outcome)) return { _tag: "Held" };
+    // Refused for lack of room, or ambiguous and not stored yet. If it is stored after all, the
+    // next claim finds it.
+    throw notWritten(key, outcome);
+  }
+
+  async supersede(lease: Lease, value: string): Promise<ClaimResult> {
+    // Without an epoch in a header it is a claim (rule 2).
+    const written = await this.rewrite(lease, encoder.encode(value));
+    return written._tag === "Lost" ? { _tag: "Held" } : this.claimed(lease.key, value, written.seq);
+  }
+
+  /** Best effort: a lease that cannot be released now expires. */
+  async release(lease: Lease): Promise<void> {
+    const released = [LeaseHeader.operation, RELEASED] as const;
+    await this.rewrite(lease, EMPTY, epochOf(lease), released).catch(() => undefined);
+    if (this.held.get(lease.key)?.epoch === lease.epoch) this.held.delete(lease.key);
+  }
 
   /** Replaces the own lease's message. `Lost`: this process no longer holds the lease. */
-  const rewrite = async (
-    lease: Lease,
-    value: Uint8Array,
-    ...lines: ReadonlyArray<readonly [string, string]>
-  ): Promise<Rewritten> => {
-    const mine = held.get(lease.key);
+  async rewrite(lease: Lease, value: Uint8Array, ...lines: HeaderLines): Promise<Rewritten> {
+    const { key } = lease;
+    const mine = this.held.get(key);
     if (mine === undefined || mine.epoch !== lease.epoch) return { _tag: "Lost" };
     for (let attempt = 1; ; attempt++) {
-      const { outcome, mark } = await write(lease.key, value, mine.revision, ...lines);
+      const { outcome, mark } = await this.keys.write(key, value, mine.revision, ...lines);
       if (outcome._tag === "Stored") {
         mine.revision = outcome.seq;
         return { _tag: "Renewed", seq: outcome.seq };
       }
       if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
       // An earlier, ambiguous renewal may have been stored, or this write without its ack.
-      const found = await current(lease.key);
+      const found = await this.keys.current(key);
       if (found !== undefined && found.header(LeaseHeader.mark) === mark) {
         mine.revision = found.seq;
         return { _tag: "Renewed", seq: found.seq };
       }
-      if (
-        found === undefined ||
-        !isLive(found) ||
-        leaseOf(found, lease.key).epoch !== lease.epoch
-      ) {
+      if (found === undefined || !isLive(found) || leaseOf(found, key).epoch !== lease.epoch) {
         // Rule 5.
-        if (held.get(lease.key) === mine) held.delete(lease.key);
+        if (this.held.get(key) === mine) this.held.delete(key);
         return { _tag: "Lost" };
       }
       mine.revision = found.seq;
-      if (attempt === WRITES_MAX) throw notWritten(lease.key, outcome);
+      if (attempt === WRITES_MAX) throw notWritten(key, outcome);
     }
-  };
+  }
+
+  /** Rule 2: the sequence of the claim's message is its epoch. */
+  private claimed(key: string, value: string, seq: Sequence): ClaimResult {
+    const epoch = seq as number as Epoch;
+    this.held.set(key, { epoch, revision: seq });
+    return { _tag: "Claimed", lease: { key, value, epoch } };
+  }
+}
+
+/** Reads and writes the messages of keys. */
+class LeaseKeys {
+  readonly buckets: LeaseBuckets;
+  private readonly stranded: StallDetector;
+
+  constructor(private readonly nats: NatsShape) {
+    this.buckets = new LeaseBuckets(nats.subjects);
+    this.stranded = new StallDetector(nats.connection);
+  }
+
+  /** The key's last message, from the leader. */
+  async current(key: string): Promise<StoredMessage | undefined> {
+    try {
+      const query = { last_by_subj: this.subjectOf(key) };
+      const found = await this.nats.reader.byLeader(this.buckets.of(key).stream, query);
+      this.stranded.heard(true);
+      return found;
+    } catch (error) {
+      this.stranded.heard(false);
+      throw error;
+    }
+  }
+
+  /** Publishes if `after` is the sequence of the key's last message (rule 1). */
+  async write(
+    key: string,
+    value: Uint8Array,
+    after: Sequence,
+    ...lines: HeaderLines
+  ): Promise<{ readonly outcome: PublishOutcome; readonly mark: string }> {
+    const mark = randomUUID();
+    const block = headers(expectLast(after), [LeaseHeader.mark, mark], ...lines);
+    const outcome = await this.nats.publisher.publish(this.subjectOf(key), value, {
+      headers: block,
+    });
+    this.stranded.heard(["Stored", "Denied"].includes(outcome._tag) || isOvertaken(outcome));
+    if (outcome._tag === "Denied") throw new NotPermitted({ message: outcome.message });
+    return { mark, outcome };
+  }
 
   /** Live leases of one bucket whose key starts with `keyPrefix`. */
-  const listOf = async (
-    { stream, prefix, filter }: LeaseBucket,
-    keyPrefix: string,
-  ): Promise<Lease[]> => {
+  async list({ stream, prefix, filter }: LeaseBucket, keyPrefix: string): Promise<Lease[]> {
     // A lease that is renewed while the bucket is read comes a second time.
     const last = new Map<string, StoredMessage>(); // by key
     let newestMs = 0;
-    for await (const found of nats.reader.messages(stream, filter, { fromSeq: 1 })) {
+    for await (const found of this.nats.reader.messages(stream, filter, { fromSeq: 1 })) {
       newestMs = Math.max(newestMs, found.storedMs);
       const key = leaseKey(found.subject, prefix);
       if (key?.startsWith(keyPrefix) === true) last.set(key, found);
     }
     return [...last]
       .filter(([, found]) => isLive(found))
-      .filter(([, { storedMs }]) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
+      .filter(([, { storedMs }]) => !isOver(storedMs, newestMs, this.nats.leaseTtlMs))
       .map(([key, found]) => leaseOf(found, key));
-  };
+  }
 
-  return {
-    ttlMs: nats.leaseTtlMs,
-    claim,
-    renew: (lease, value) =>
-      orUnavailable(async () => {
-        const { _tag } = await rewrite(lease, encoder.encode(value ?? lease.value), epochOf(lease));
-        return { _tag };
-      }),
-    supersede: (lease, value) =>
-      orUnavailable(async () => {
-        // Without an epoch in a header it is a claim (rule 2).
-        const written = await rewrite(lease, encoder.encode(value));
-        if (written._tag === "Lost") return { _tag: "Held" };
-        const epoch = written.seq as number as Epoch;
-        held.set(lease.key, { epoch, revision: written.seq });
-        return { _tag: "Claimed", lease: { key: lease.key, value, epoch } };
-      }),
-    release: async (lease) => {
-      // Best effort: a lease that cannot be released now expires.
-      await rewrite(lease, EMPTY, epochOf(lease), [LeaseHeader.operation, RELEASED]).catch(
-        () => undefined,
-      );
-      if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
-    },
-    watch: async (onChange, signal) => {
-      await Promise.all(
-        buckets.all.map((bucket) => new LeaseWatch(nats, bucket, onChange, signal).start()),
-      );
-    },
-    list: (keyPrefix) =>
-      orUnavailable(async () => {
-        const read = buckets.withKeys(keyPrefix).map((bucket) => listOf(bucket, keyPrefix));
-        return (await Promise.all(read)).flat();
-      }),
-  };
+  private subjectOf(key: string): string {
+    return this.buckets.of(key).prefix + key.split(".").map(encodeToken).join(".");
+  }
 }
+
+type HeaderLines = ReadonlyArray<readonly [string, string]>;
 
 /** A renewal names its claim. */
 const epochOf = ({ epoch }: Lease): readonly [string, string] => [LeaseHeader.epoch, String(epoch)];
