@@ -100,6 +100,12 @@ export interface AgentDatabase {
   readonly beginTransaction: () => OpenTransaction;
   /** Whether it is empty, uncommitted writes included. */
   readonly isEmpty: boolean;
+  /**
+   * Whether it may have a table whose name contains this ASCII text, uncommitted writes included,
+   * except those of an open transaction. False is certain. It opens no SQLite, which most wakes
+   * that run no SQL need not do either.
+   */
+  readonly mayHaveTable: (text: string) => boolean;
   /** A statement that would leave more page bytes uncommitted fails with SQLITE_FULL. */
   uncommittedBytesMax: number;
   /** Whether the last statement failed because of that. */

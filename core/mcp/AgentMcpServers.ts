@@ -59,10 +59,10 @@ export class AgentMcpServers {
     return (this.text ??= mcpServersFrame(this.made?.getMcpServers()));
   }
 
-  /** Restores stored servers, if there are any, without opening an empty database. */
+  /** Restores stored servers, if there are any. */
   restore(): void {
     const { database } = this.agent;
-    if (database.isEmpty) return;
+    if (!database.mayHaveTable(MCP_TABLE)) return;
     if (tableExists(database, MCP_TABLE)) this.manager.restore();
   }
 

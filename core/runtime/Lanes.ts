@@ -3,8 +3,8 @@
  * webhooks, mail and signals. Each is created on first use: most agents in memory have none, and
  * all six take more memory than the rest of such an agent.
  *
- * 1. Stored work is never missed: an agent whose database holds anything gets all six when it
- *    starts, and they read their tables. An empty database holds none of their work.
+ * 1. Stored work is never missed: an agent whose database may have one of their tables gets all six
+ *    when it starts, and they read them.
  * 2. Users' SQL reaches the tables through `AgentSql`, which makes the scheduler before it runs the
  *    SQL, so the scheduler knows what was there before.
  *
@@ -37,6 +37,9 @@ interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent,
 interface LanesParts extends MailLaneParts, OutgoingLaneParts, SignalLaneParts {
   readonly jobs: SchedulerPorts;
 }
+
+/** How the names of their tables begin. */
+const TABLES = "svc_agents_";
 
 export class Lanes {
   readonly #agent: LanesAgent;
@@ -159,7 +162,7 @@ export class Lanes {
 
   /** Rule 1. */
   get #mayHold(): boolean {
-    return !this.#agent.database.isEmpty;
+    return this.#agent.database.mayHaveTable(TABLES);
   }
 
   #add<A extends Scheduler | QueueLane>(lane: A): A {

@@ -180,7 +180,8 @@ export class KeptMessages {
   }
 
   private get exists(): boolean {
-    return !this.agent.database.isEmpty && tableExists(this.agent.database, TABLE);
+    const { database } = this.agent;
+    return database.mayHaveTable(TABLE) && tableExists(database, TABLE);
   }
 
   /** The last number in the table; 0: none. */

@@ -17,7 +17,7 @@
  * Fed by `PageImage`.
  */
 import {
-  closeSync, fstatSync, ftruncateSync, futimesSync, openSync, readSync, rmSync, writeSync,
+  closeSync, fstatSync, ftruncateSync, futimesSync, openSync, readSync, rmSync, writeSync, type Stats,
 } from "node:fs"; // prettier-ignore
 import { agentId, InvalidAddress, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -68,11 +68,10 @@ export class CacheFile {
   readMeta(): CacheMeta | undefined {
     try {
       const fd = this.files.use(this.path, { make: false });
-      const meta = fd === undefined ? undefined : decodeMeta(this.id, readTail(fd));
+      const meta = fd === undefined ? undefined : this.readFrom(fd);
       this.clean = meta && { seq: meta.seq, pages: meta.crcs.length };
       // `cachedAgents` may remove the file. The first write then creates another.
       if (meta === undefined) this.release();
-      else this.size = noteUse(fd!);
       return meta;
     } catch {
       // Truncated, or another release's or agent's: the caller replays, which is always correct.
@@ -123,6 +122,15 @@ export class CacheFile {
     rmSync(this.path, { force: true });
   }
 
+  private readFrom(fd: number): CacheMeta | undefined {
+    const stat = fstatSync(fd);
+    const meta = decodeMeta(this.id, readTail(fd, stat.size));
+    if (meta === undefined) return undefined;
+    this.size = stat.size;
+    noteUse(fd, stat);
+    return meta;
+  }
+
   private dropMeta(fd: number): void {
     this.clean = undefined;
     if (!this.metaLeft) return;
@@ -133,12 +141,10 @@ export class CacheFile {
   }
 }
 
-/** Makes the file count as used (`FolderLimit`), and returns its size. */
-function noteUse(fd: number): number {
-  const { size, mtimeMs } = fstatSync(fd);
+/** Makes the file count as used (`FolderLimit`). */
+function noteUse(fd: number, { mtimeMs }: Stats): void {
   const nowMs = Date.now();
   if (nowMs - mtimeMs > USED_MS) futimesSync(fd, nowMs / 1_000, nowMs / 1_000);
-  return size;
 }
 
 /**
@@ -154,7 +160,7 @@ export function idOfCache(path: string): AgentId | undefined {
     throw error;
   }
   try {
-    const tail = readTail(fd);
+    const tail = readTail(fd, fstatSync(fd).size);
     if (tail === undefined) return undefined;
     const { head } = decodeFrame(tail.frame);
     return agentId(String(head["class"]), String(head["name"]));
@@ -171,9 +177,11 @@ export function idOfCache(path: string): AgentId | undefined {
   }
 }
 
-/** The meta's frame, from the end of the file, or undefined. */
-function readTail(fd: number): { readonly frame: Uint8Array; readonly pages: number } | undefined {
-  const { size } = fstatSync(fd);
+/** The meta's frame, from the end of a file of `size` bytes, or undefined. */
+function readTail(
+  fd: number,
+  size: number,
+): { readonly frame: Uint8Array; readonly pages: number } | undefined {
   if (size < LENGTH_BYTES) return undefined;
   const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
   readAll(fd, tail, size - tail.length);

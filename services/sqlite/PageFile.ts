@@ -20,6 +20,10 @@ import type { PageImage } from "./PageImage.ts";
 import { PageLayer } from "./PageLayer.ts";
 import { PAGE_SIZE, pageBytes, type PagePool } from "./PagePool.ts";
 
+/** Where the schema's b-tree begins in page 1, with its type (SQLite's file format). */
+const SCHEMA_AT = 100;
+const TABLE_LEAF = 0x0d;
+
 export class PageFile {
   private transaction: PageLayer | undefined;
   private overlay: PageLayer | undefined;
@@ -73,6 +77,17 @@ export class PageFile {
       at += size;
     }
     return offset + length <= this.count * PAGE_SIZE;
+  }
+
+  /**
+   * As `AgentDatabase`. A small schema is one b-tree leaf in page 1, and has the names as they are:
+   * only its `sql` texts are long enough to overflow.
+   */
+  mayHaveTable(text: string): boolean {
+    if (this.count === 0) return false;
+    const { bytes, at } = this.view(1);
+    const page = Buffer.from(bytes.buffer, bytes.byteOffset + at, PAGE_SIZE);
+    return page[SCHEMA_AT] !== TABLE_LEAF || page.includes(text, SCHEMA_AT, "latin1");
   }
 
   /** Returns false if `uncommittedBytesMax` refused the write. */

@@ -92,9 +92,14 @@ export class PageImage {
     const known = this.resident.get(page);
     if (known !== undefined) return this.pool.view(known.slot);
     if (page > this.pageCount || this.inFile[page] === 0) return this.pool.zeros;
-    const { scratch } = this.pool;
-    this.readRun(page, scratch.bytes);
-    return scratch;
+    const { pool } = this;
+    // SQLite reads page 1 twice when it opens, after the wake has looked into it.
+    if (pool.scratchImage === this && pool.scratchPage === page) return pool.scratch;
+    pool.scratchImage = undefined;
+    this.readRun(page, pool.scratch.bytes);
+    pool.scratchImage = this;
+    pool.scratchPage = page;
+    return pool.scratch;
   }
 
   /** Moves a layer's pages into the image. The layer must not be used afterwards. */
@@ -179,6 +184,7 @@ export class PageImage {
 
   /** Frees the memory. The caller keeps or removes the file. */
   drop(): void {
+    if (this.pool.scratchImage === this) this.pool.scratchImage = undefined;
     this.resize(0);
     this.crcs = new Uint32Array(0);
     this.inFile = new Uint8Array(0);
@@ -264,6 +270,7 @@ export class PageImage {
       this.refused = error;
       return false;
     }
+    this.pool.scratchImage = undefined;
     for (let i = 0; i * PAGE_SIZE < run.length; i++) {
       const page = first + i;
       this.crcs[page] = crc32(run.subarray(i * PAGE_SIZE, (i + 1) * PAGE_SIZE));

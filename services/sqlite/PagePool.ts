@@ -33,6 +33,9 @@ export class PagePool {
   readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
   /** A page of temporary memory, valid until the next use. */
   readonly scratch: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
+  /** The image whose page `scratch` is, and that page's number. */
+  scratchImage: object | undefined;
+  scratchPage = 0;
 
   /** Takes a slot. Its content is undefined. */
   take(): Slot {

@@ -83,6 +83,10 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     return this.file === undefined || this.file.count === 0;
   }
 
+  mayHaveTable(text: string): boolean {
+    return this.guarded(() => this.file?.mayHaveTable(text) ?? false);
+  }
+
   get uncommittedBytesMax(): number {
     return this.file?.uncommittedBytesMax ?? Infinity;
   }

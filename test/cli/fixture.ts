@@ -168,6 +168,7 @@ function doubleDatabase(): AgentDatabase {
     },
     create: () => undefined,
     isEmpty: true,
+    mayHaveTable: () => false,
     uncommittedBytesMax: Infinity,
     overflowed: false,
     writes: 0,

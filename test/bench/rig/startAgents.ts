@@ -38,7 +38,7 @@ export interface RunningAgents {
   readonly nats: TestNats;
   /** The version of nats-server. */
   readonly serverVersion: string;
-  /** Value of a series without labels at the only process or last gateway; 0 if it has none. */
+  /** Sum of a metric's series at the only process or last gateway. Rejects if it has none. */
   readonly metric: (name: string) => Promise<number>;
   /** Processor seconds of the Node processes so far; NaN where there is no /proc. */
   readonly nodeSeconds: () => number;
@@ -102,7 +102,9 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
     serverVersion: await serverVersion(nats.url),
     metric: async (name) => {
       const text = await (await fetch(`http://127.0.0.1:${admin}/metrics`)).text();
-      return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1] ?? 0);
+      const found = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, "gm"))];
+      if (found.length === 0) throw new BenchFailed(`/metrics has no ${name}`);
+      return found.reduce((sum, [, value]) => sum + Number(value), 0);
     },
     nodeSeconds: () => processes.reduce((sum, server) => sum + (server.cpuSeconds ?? NaN), 0),
     brokerSeconds: () => cpuSeconds(nats.pid) ?? NaN,
