@@ -118,11 +118,7 @@ export class GuardedHandlers {
     return { ...response, headers: [...response.headers, ...headers] };
   }
 
-  private report(
-    during: HandlerFailure["during"],
-    { method, target }: Where,
-    error: unknown,
-  ): void {
+  report(during: HandlerFailure["during"], { method, target }: Where, error: unknown): void {
     try {
       this.handlers.onFailure({ during, method, path: pathOf(target), error });
     } catch {
@@ -139,22 +135,9 @@ export class GuardedHandlers {
     // Copied, since a socket would keep the whole request's headers in memory while it is open.
     const where = { method, target };
     const open = (socket: ServerSocket): SocketHandlers => {
-      const closeFailed = (): void => socket.close(CLOSE_FAILED, REASON);
-      const handlers =
-        this.run("open", where, () => decision.open(socket), closeFailed) ?? IGNORING;
-      const { onPing } = handlers;
-      return {
-        onMessage: (data) => {
-          try {
-            handlers.onMessage(data);
-          } catch (error) {
-            this.report("onMessage", where, error);
-            closeFailed();
-          }
-        },
-        ...(onPing && { onPing: (bytes: number) => this.run("onMessage", where, () => onPing(bytes), closeFailed) }),
-        onClose: (...close) => this.run("onClose", where, () => handlers.onClose(...close)),
-      }; // prettier-ignore
+      const failed = (): void => socket.close(CLOSE_FAILED, REASON);
+      const handlers = this.run("open", where, () => decision.open(socket), failed) ?? IGNORING;
+      return new GuardedSocket(this, where, socket, handlers);
     };
     return { ...decision, open };
   }
@@ -172,5 +155,44 @@ export class GuardedHandlers {
       failed?.();
       return undefined;
     }
+  }
+}
+
+/** A class, since an open socket's closures would keep the decision about its upgrade in memory. */
+class GuardedSocket implements SocketHandlers {
+  constructor(
+    private readonly guard: GuardedHandlers,
+    private readonly where: Where,
+    private readonly socket: ServerSocket,
+    private readonly handlers: SocketHandlers,
+  ) {}
+
+  onMessage(data: string | Uint8Array): void {
+    try {
+      this.handlers.onMessage(data);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  onPing(bytes: number): void {
+    try {
+      this.handlers.onPing?.(bytes);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  onClose(code: number, reason: string, wasClean: boolean): void {
+    try {
+      this.handlers.onClose(code, reason, wasClean);
+    } catch (error) {
+      this.guard.report("onClose", this.where, error);
+    }
+  }
+
+  private failed(error: unknown): void {
+    this.guard.report("onMessage", this.where, error);
+    this.socket.close(CLOSE_FAILED, REASON);
   }
 }

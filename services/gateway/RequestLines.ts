@@ -2,6 +2,7 @@
  * Writes the log lines of plain requests and sockets for `Gateway`. A socket is only measured if
  * its lines are wanted.
  */
+import { ClosingSocket } from "../../core/http/ClosingSocket.ts";
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import type { Abortable } from "../../core/lazyFetch/AbortSource.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
@@ -55,7 +56,7 @@ export class RequestLines {
     decision: UpgradeDecision,
     caller: Pick<AbortSignal, "aborted">,
   ): UpgradeDecision {
-    const { requests, time } = this;
+    const { requests } = this;
     const what = `socket ${pathOf(target)}`;
     if (caller.aborted) {
       requests?.write("info", () => ({ what, status: CALLER_LEFT }));
@@ -71,19 +72,19 @@ export class RequestLines {
     return {
       ...decision,
       open: (socket) => {
-        const openedMs = time.monotonicMs();
+        const closed = this.lineOfClose(requests, what);
         const handlers = decision.open(socket);
         requests.write("info", () => ({ what, status: "opened" }));
-        return {
-          ...handlers,
-          onClose: (code, reason, wasClean) => {
-            const ms = time.monotonicMs() - openedMs;
-            const status = `closed ${code}`;
-            requests.write("info", () => ({ what, status, ms, why: reason || undefined }));
-            handlers.onClose(code, reason, wasClean);
-          },
-        };
+        return new ClosingSocket(handlers, closed);
       },
+    };
+  }
+
+  private lineOfClose(requests: RequestLog, what: string): (code: number, reason: string) => void {
+    const openedMs = this.time.monotonicMs();
+    return (code, reason) => {
+      const ms = this.time.monotonicMs() - openedMs;
+      requests.write("info", () => ({ what, status: `closed ${code}`, ms, why: reason || undefined })); // prettier-ignore
     };
   }
 }

@@ -60,11 +60,24 @@ interface Address {
   places: number;
 }
 
-export interface SocketMeter {
+export class SocketMeter {
+  private readonly own = new Meter();
+
+  constructor(
+    private readonly rates: SocketRates,
+    private readonly address: string,
+    private readonly shared: Address | undefined,
+  ) {}
+
   /** Counts a frame of `bytes`. Returns the reason to close the socket, or undefined. */
-  readonly take: (bytes: number) => string | undefined;
+  take(bytes: number): string | undefined {
+    return this.rates.take(this.own, this.shared, bytes);
+  }
+
   /** Called once, when the socket is closed. */
-  readonly close: () => void;
+  close(): void {
+    if (this.shared !== undefined) this.rates.leave(this.address, this.shared);
+  }
 }
 
 export class SocketRates {
@@ -115,23 +128,24 @@ export class SocketRates {
 
   /** Returns the meter of a socket that was opened from this address (`addressOf`). */
   open(address: string): SocketMeter {
-    const own = new Meter();
     const shared = isPrivate(address) ? undefined : this.known(address);
     if (shared !== undefined) shared.sockets += 1;
-    return {
-      take: (bytes) => {
-        const now = this.time.monotonicMs();
-        return (
-          over(this.ofSocket, own, now, bytes) ??
-          (shared && over(this.ofAddress, shared.meter, now, bytes))
-        );
-      },
-      close: () => {
-        if (shared === undefined) return;
-        shared.sockets -= 1;
-        this.forgetIfUnused(address, shared);
-      },
-    };
+    return new SocketMeter(this, address, shared);
+  }
+
+  /** As `SocketMeter.take`. */
+  take(own: Meter, shared: Address | undefined, bytes: number): string | undefined {
+    const nowMs = this.time.monotonicMs();
+    return (
+      over(this.ofSocket, own, nowMs, bytes) ??
+      (shared && over(this.ofAddress, shared.meter, nowMs, bytes))
+    );
+  }
+
+  /** A socket of this address is closed. */
+  leave(address: string, shared: Address): void {
+    shared.sockets -= 1;
+    this.forgetIfUnused(address, shared);
   }
 
   private known(address: string): Address {

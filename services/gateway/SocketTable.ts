@@ -38,7 +38,7 @@ import { censusPage } from "./censusPage.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
 import type { GatewayConfig } from "./GatewayConfig.ts";
-import { SocketRates } from "./SocketRates.ts";
+import { SocketRates, type SocketMeter } from "./SocketRates.ts";
 import { SocketsByShard } from "./SocketsByShard.ts";
 
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
@@ -72,26 +72,54 @@ export interface SocketServices {
   readonly time: TimeShape;
 }
 
-export interface Entry {
-  readonly id: AgentId;
-  readonly info: SocketInfo;
-  /** As in `SocketsByShard`. */
-  readonly place: number;
+/** A socket, and the handlers of its client's messages. */
+export class Entry implements SocketHandlers {
   attachment: SocketAttachment | undefined;
   socket: ServerSocket | undefined;
+  meter: SocketMeter | undefined;
   /** Rule 3: frames that arrived before the upgrade finished. */
-  readonly early: Array<(socket: ServerSocket) => void>;
-  earlyBytes: number;
+  early: Array<(socket: ServerSocket) => void> | undefined;
+  earlyBytes = 0;
   /** Created with the first message, or to deliver the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
   /** As `SocketTraffic`. */
-  framesIn: number;
-  bytesIn: number;
-  framesOut: number;
-  bytesOut: number;
-  /** The round of `resumeAll` in which the entry was added. */
-  readonly round: number;
+  framesIn = 0;
+  bytesIn = 0;
+  framesOut = 0;
+  bytesOut = 0;
+
+  constructor(
+    private readonly table: SocketTable,
+    readonly id: AgentId,
+    readonly info: SocketInfo,
+    /** As in `SocketsByShard`. */
+    readonly place: number,
+    /** The round of `resumeAll` in which the entry was added. */
+    readonly round: number,
+  ) {}
+
+  onMessage(data: string | Uint8Array): void {
+    const text = typeof data === "string";
+    const bytes = text ? encoder.encode(data) : data;
+    if (this.withinRate(bytes.length)) this.table.enqueue(this, bytes, text);
+  }
+
+  onPing(bytes: number): void {
+    this.withinRate(bytes);
+  }
+
+  onClose(code: number, reason: string, wasClean: boolean): void {
+    this.meter?.close();
+    this.table.onPeerClosed(this, { code, reason, wasClean });
+  }
+
+  /** Rule 4. */
+  private withinRate(bytes: number): boolean {
+    const reason = this.meter?.take(bytes);
+    if (reason !== undefined) this.table.closeOverRate(this, reason);
+    return reason === undefined;
+  }
 }
 
 export class SocketTable {
@@ -127,22 +155,7 @@ export class SocketTable {
 
   /** Registers a socket before its upgrade. Frames for it are buffered from now on (rule 3). */
   add(id: AgentId, info: SocketInfo): Entry {
-    const entry: Entry = {
-      id,
-      info,
-      place: this.byShard.nextPlace(),
-      attachment: undefined,
-      socket: undefined,
-      early: [],
-      earlyBytes: 0,
-      messages: undefined,
-      gone: undefined,
-      framesIn: 0,
-      bytesIn: 0,
-      framesOut: 0,
-      bytesOut: 0,
-      round: this.round,
-    };
+    const entry = new Entry(this, id, info, this.byShard.nextPlace(), this.round);
     this.entries.set(info.sid, entry);
     this.byShard.add(entry);
     const key = addressKey(id);
@@ -163,35 +176,18 @@ export class SocketTable {
   }
 
   /**
-   * Finishes the upgrade: sends the buffered frames and returns the handlers for the client's
+   * Finishes the upgrade: sends the buffered frames and returns the handlers of the client's
    * messages. `address` is the client's as `addressOf` returns it.
    */
   open(entry: Entry, socket: ServerSocket, address: string): SocketHandlers {
     entry.socket = socket;
-    for (const frame of entry.early) frame(socket);
+    for (const frame of entry.early ?? []) frame(socket);
     forgetEarly(entry);
     // The host may have created the socket and then dropped it when it considered this gateway
     // dead.
     if (entry.round !== this.round) void this.resume(entry);
-    const meter = this.rates.open(address);
-    // Rule 4.
-    const withinRate = (bytes: number): boolean => {
-      const reason = meter.take(bytes);
-      if (reason !== undefined) this.closeOverRate(entry, reason);
-      return reason === undefined;
-    };
-    return {
-      onMessage: (data) => {
-        const text = typeof data === "string";
-        const bytes = text ? encoder.encode(data) : data;
-        if (withinRate(bytes.length)) this.enqueue(entry, bytes, text);
-      },
-      onPing: withinRate,
-      onClose: (code, reason, wasClean) => {
-        meter.close();
-        this.onPeerClosed(entry, { code, reason, wasClean });
-      },
-    };
+    entry.meter = this.rates.open(address);
+    return entry;
   }
 
   /**
@@ -307,12 +303,11 @@ export class SocketTable {
     if (entry.gone !== undefined || entry.earlyBytes > bytesMax) return;
     entry.earlyBytes += bytes + EARLY_FRAME_BYTES;
     if (entry.earlyBytes > bytesMax) {
-      entry.early.length = 0;
-      entry.early.push((socket) => socket.close(CLOSE_LAGGING, TOO_SLOW));
-    } else entry.early.push(frame);
+      entry.early = [(socket) => socket.close(CLOSE_LAGGING, TOO_SLOW)];
+    } else (entry.early ??= []).push(frame);
   }
 
-  private closeOverRate(entry: Entry, reason: string): void {
+  closeOverRate(entry: Entry, reason: string): void {
     this.services.log.warn("a client exceeded its rate; its socket was closed", {
       ...entry.id,
       why: reason,
@@ -320,7 +315,7 @@ export class SocketTable {
     entry.socket?.close(CLOSE_LAGGING, reason);
   }
 
-  private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
+  enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
     entry.framesIn++;
     entry.bytesIn += data.length;
     if (!this.messagesOf(entry).push(data, text)) closeWithTooMany(entry);
@@ -372,6 +367,6 @@ function sendOn(entry: Entry, socket: ServerSocket, body: Uint8Array, text: bool
 }
 
 function forgetEarly(entry: Entry): void {
-  entry.early.length = 0;
+  entry.early = undefined;
   entry.earlyBytes = 0;
 }

@@ -4,6 +4,7 @@
  * (`connectSocket`). The 101 is sent once a response with that socket is returned.
  */
 import { textResponse } from "../../core/http/responseHead.ts";
+import { ClosingSocket } from "../../core/http/ClosingSocket.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { abortOfSignal } from "../../core/lazyFetch/AbortSource.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
@@ -42,14 +43,7 @@ function leaving(decision: Accept, leave: () => void): Accept {
     ...decision,
     open: (client) => {
       try {
-        const handlers = decision.open(client);
-        return {
-          ...handlers,
-          onClose: (...close) => {
-            leave();
-            handlers.onClose(...close);
-          },
-        };
+        return new ClosingSocket(decision.open(client), leave);
       } catch (error) {
         leave();
         throw error;

@@ -5,7 +5,7 @@
  */
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { WebSocketServer } from "ws";
+import { WebSocketServer, type WebSocket } from "ws";
 import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import {
   SOCKET_IDLE_MS,
@@ -141,13 +141,18 @@ export class NodeUpgrades {
     let opened = false;
     this.#wss.handleUpgrade(req, connection, head, (ws) => {
       opened = true;
-      const limits = { bufferBytesMax: this.#options.socketBufferBytesMax, unsent: this.#unsent };
-      const socket = new NodeSocket(ws, limits, decision.open);
-      this.#pingLater(socket);
-      ws.once("close", () => this.#closed(socket));
+      this.#open(ws, decision.open);
     });
     // The library opens no socket on a connection that has just ended.
     if (!opened) this.#owner.guard.missed(decision, request);
+  }
+
+  /** Apart from `#accept`, whose closures would keep the whole request while the socket is open. */
+  #open(ws: WebSocket, open: Accept["open"]): void {
+    const limits = { bufferBytesMax: this.#options.socketBufferBytesMax, unsent: this.#unsent };
+    const socket = new NodeSocket(ws, limits, open);
+    this.#pingLater(socket);
+    ws.once("close", () => this.#closed(socket));
   }
 
   #pingLater(socket: NodeSocket): void {
