@@ -113,7 +113,7 @@ describe("a session that hibernates", () => {
 
   it.each([
     ["ada", { user: "ada" }],
-    [undefined, null],
+    [undefined, {}],
   ])("keeps the props of %s when another caller wakes it", async (user, props) => {
     const begun = await ask(user, INITIALIZE);
     const session = begun.headers.get("mcp-session-id")!;
