@@ -108,9 +108,15 @@ export class ObjectState {
     return block;
   }
 
-  /** Discards the object in memory with all that is not stored. The next event starts it again. */
-  abort(reason?: string): void {
-    this.#runtime.abort(reason ?? "abort() was called");
+  /**
+   * Discards the object in memory with all that is not stored. The next event starts it again. What
+   * `deleteAll` has deleted is stored first, with what the object sent: the reference's `destroy`
+   * calls one right after the other.
+   */
+  abort(reason = "abort() was called"): void {
+    const abort = (): void => this.#runtime.abort(reason);
+    if (!ObjectStorage.isDeleting(this.storage)) return abort();
+    this.#runtime.flush().then(abort, abort);
   }
 
   // Sockets

@@ -32,13 +32,18 @@ interface ObjectTransaction extends Pick<
 }
 
 interface ObjectStorageParts {
-  readonly runtime: Pick<AgentRuntime, "query" | "transaction" | "flush" | "beginTransaction">;
+  readonly runtime: Pick<
+    AgentRuntime,
+    "query" | "transaction" | "flush" | "beginTransaction" | "afterCommit"
+  >;
   readonly blocks: ObjectBlocks;
   readonly alarms: ObjectAlarms;
 }
 
 export class ObjectStorage extends AgentStorage {
   readonly #parts: ObjectStorageParts;
+  /** Calls of `deleteAll` that are not stored. */
+  #deletions = 0;
 
   constructor(parts: ObjectStorageParts) {
     super(parts.runtime);
@@ -95,7 +100,15 @@ export class ObjectStorage extends AgentStorage {
     });
   }
 
-  /** Deletes every key, every table and the alarm. The object itself continues. */
+  /** For `ObjectState.abort`: whether a `deleteAll` is not stored yet. */
+  static isDeleting(storage: ObjectStorage): boolean {
+    return storage.#deletions > 0;
+  }
+
+  /**
+   * Deletes every key, every table and the alarm. The object itself continues. An `abort` that
+   * follows does not undo it.
+   */
   async deleteAll(): Promise<void> {
     return this.access(() => this.#deleteAll());
   }
@@ -119,6 +132,8 @@ export class ObjectStorage extends AgentStorage {
         }
       }
     });
+    this.#deletions += 1;
+    runtime.afterCommit(() => (this.#deletions -= 1));
   }
 
   /** The time of the alarm; null without one, and while its handler runs. */

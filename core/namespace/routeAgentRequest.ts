@@ -48,6 +48,8 @@ export interface FetchContext {
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /** Accepted for modules of other runtimes, and ignored: there is no origin to pass through to. */
   readonly passThroughOnException: () => void;
+  /** Empty. A module's own authentication may put the caller here, for an MCP server's tools. */
+  props: Record<string, unknown>;
   /**
    * Routes as in a module without a `fetch`: refuses unsigned requests to a class with signed
    * webhooks, and pages of other origins where these are checked (`docs/guides/access.md`).

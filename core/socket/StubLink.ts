@@ -23,7 +23,7 @@ import type { PendingSocket, SocketHolder } from "./PendingSocket.ts";
 import type { SocketEvent, SocketListeners } from "./SocketListeners.ts";
 
 /** As the HTTP server's for a client: `HTTP_BOUNDS_DEFAULT.messageBytesMax`. */
-const MESSAGE_BYTES_MAX = 1024 * 1024;
+const MESSAGE_BYTES_MAX = 4 * 1024 * 1024;
 
 /** What a socket does for the code that holds it. Implemented by `Connection`, too. */
 export interface SocketLink {

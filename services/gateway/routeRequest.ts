@@ -94,6 +94,7 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
     const response: unknown = await fetch(request, env, {
       waitUntil: services.unfinished.add,
       passThroughOnException: () => undefined,
+      props: {},
       routeAgentRequest: (given) => access.routeAgentRequest(given),
     });
     if (response instanceof Response) return response;

@@ -25,7 +25,11 @@ export const HTTP_BOUNDS_DEFAULT = {
   unsentBytesMax: 256 * 1024 * 1024,
   /** Ten of the largest webhooks. Bodies of common sizes are not those that are refused. */
   bodiesBytesMax: 256 * 1024 * 1024,
-  messageBytesMax: 1024 * 1024,
+  /**
+   * The body of a webhook that anybody may send has the same limit, for the time that JSON takes. A
+   * chat's client sends its whole conversation, with the images in it, as one message.
+   */
+  messageBytesMax: 4 * 1024 * 1024,
 } as const;
 
 /** Access settings of the command line (`docs/guides/access.md`). */

@@ -23,7 +23,7 @@ const BYTES_MAX = 16 * 1024 * 1024;
 const SHORT = BYTES_MAX / EVENTS_MAX;
 
 /** The SDK's name of the stream that no request opened. It is never over. */
-const STANDALONE_STREAM = "_GET_stream";
+export const STANDALONE_STREAM = "_GET_stream";
 
 const EVENTS = `CREATE TABLE IF NOT EXISTS ${MCP_EVENTS} (id INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, message TEXT NOT NULL)`;
 const STREAMS = `CREATE TABLE IF NOT EXISTS ${MCP_STREAMS} (stream TEXT PRIMARY KEY, waiting TEXT NOT NULL, over INTEGER)`;

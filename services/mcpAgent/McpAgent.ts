@@ -36,7 +36,7 @@ export abstract class McpAgent<
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends Agent<Env, State, Props> {
-  /** What `ctx.props` of the module's `fetch` held when the session began. */
+  /** What `ctx.props` of the module's `fetch` held when the session began: `{}` if nothing. */
   props?: Props;
   /** The server of this session. */
   abstract server: McpServer | Server | Promise<McpServer | Server>;
@@ -66,7 +66,7 @@ export abstract class McpAgent<
     const isNew = (await this.ctx.storage.get(SESSION_KEY)) === undefined;
     const known = await this.ctx.storage.get<Props>(PROPS_KEY);
     const own = isNew ? (known ?? props) : known; // rule 3
-    if (own !== undefined) this.props = own;
+    this.props = own ?? this.props ?? ({} as Props);
     await this.init();
     if (this.getTransportType() === "streamable-http") {
       this.#streamable = this.#makeTransport();

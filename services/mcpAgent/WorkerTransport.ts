@@ -13,6 +13,8 @@
  * 6. A request that the client cancels counts as answered: the SDK's server answers it no more.
  * 7. A message is parsed here, so its size is bounded here, too (`maxRequestBodySize`, and
  *    `messageBounds`).
+ * 8. A client that opens a stream again takes the place of the connection that has it, which may be
+ *    lost without this side knowing. The SDK would refuse the client until it is known.
  */
 import {
   WebStandardStreamableHTTPServerTransport,
@@ -26,9 +28,9 @@ import { once } from "../../core/retry/once.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
 import { bytesOf, jsonOf, MESSAGE_BYTES_MAX, messageRefusal } from "../mcpHandler/messageBounds.ts";
 import { boundedBody } from "./boundedBody.ts";
-import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
+import { DurableObjectEventStore, STANDALONE_STREAM } from "./DurableObjectEventStore.ts";
 import { idTaken } from "./refusals.ts";
-import { withRequests } from "./requestContext.ts";
+import { withRequests, type Requests } from "./requestContext.ts";
 
 /** What `storage` keeps of a session. */
 export interface TransportState {
@@ -55,6 +57,8 @@ export interface WorkerTransportOptions extends WebStandardStreamableHTTPServerT
 
 /** JSON-RPC's code for an error of the server. */
 const INTERNAL_ERROR = -32603;
+/** The SDK's status for a stream that a connection has. */
+const CONFLICT = 409;
 
 interface Session {
   /** Set while the restoring request runs: the id that the session had. */
@@ -103,12 +107,13 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     await this.#restored.get();
     const body = given.parsedBody ?? (await this.#bodyOf(request));
     if (body instanceof Response) return withCors(body, this.#corsOptions);
-    const taken = this.#takenBy(requestsOf(body));
+    const requests: Requests = { ids: requestsOf(body) };
+    const taken = this.#takenBy(requests.ids);
     if (taken !== undefined) return withCors(idTaken(taken), this.#corsOptions); // rule 5
     const options = body === undefined ? given : { ...given, parsedBody: body };
     const response =
       this.#replayOf(request) ??
-      (await withRequests(requestsOf(body), () => this.#handle(request, options, body)));
+      (await withRequests(requests, () => this.#handle(request, options, body, requests)));
     const { body: stream } = response;
     if (!response.ok || stream === null) return withCors(response, this.#corsOptions);
     const answer = new Response(boundedBody(stream), response);
@@ -139,10 +144,15 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     request: Request,
     options: { readonly parsedBody?: unknown; readonly authInfo?: AuthInfo },
     body: unknown,
+    requests: Requests,
   ): Promise<Response> {
-    const ids = requestsOf(body);
-    for (const id of ids) this.#running.set(id, running());
-    const response = await super.handleRequest(request, options);
+    const { ids } = requests;
+    for (const id of ids) this.#running.set(id, running(requests));
+    let response = await super.handleRequest(request, options);
+    if (response.status === CONFLICT) {
+      await this.#cutStreamOf(request); // rule 8
+      response = await super.handleRequest(request, options);
+    }
     // What was refused has run none of them. Rule 6.
     for (const id of response.ok ? cancelledBy(body) : ids) this.#settle(id);
     const initialize = initializeOf(body);
@@ -178,7 +188,20 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
       await this.#events.interrupted(interruption); // rule 3
   }
 
-  /** A stream that is over is replayed and ends; the SDK's would wait for more. */
+  /** Ends the connection that has the stream which the request opens. */
+  async #cutStreamOf({ headers }: Request): Promise<void> {
+    const last = headers.get("last-event-id");
+    const stream = last === null ? undefined : await this.#events?.getStreamIdForEventId?.(last);
+    if (stream === undefined || stream === STANDALONE_STREAM)
+      return this.closeStandaloneSSEStream();
+    for (const [id, { requests }] of this.#running)
+      if (requests.stream === stream) this.closeSSEStream(id);
+  }
+
+  /**
+   * A stream that is over is replayed and ends; the SDK's would wait for more. If the client has
+   * all of it, 204 keeps the client from asking again: the SDK's clients do so after each error.
+   */
   #replayOf(request: Request): Response | undefined {
     const last = request.headers.get("last-event-id");
     if (request.method !== "GET" || last === null) return undefined;
@@ -186,6 +209,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     if (request.headers.get("mcp-session-id") !== this.sessionId) return undefined;
     const events = this.#events.endAfter(last);
     if (events === undefined) return undefined;
+    if (events.length === 0) return new Response(null, { status: 204 });
     const text = events.map(
       ({ id, message }) => `event: message\nid: ${id}\ndata: ${JSON.stringify(message)}\n\n`,
     );
@@ -229,14 +253,15 @@ function begun(response: Response): Response {
 }
 
 interface Running {
+  readonly requests: Requests;
   readonly answered: Promise<void>;
   readonly settle: () => void;
 }
 
-function running(): Running {
+function running(requests: Requests): Running {
   let settle = (): void => undefined;
   const answered = new Promise<void>((resolve) => (settle = resolve));
-  return { answered, settle };
+  return { requests, answered, settle };
 }
 
 const interruption = (id: RequestId): JSONRPCMessage => ({

@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { RequestId } from "@modelcontextprotocol/sdk/types.js";
 
-interface Requests {
+export interface Requests {
   readonly ids: ReadonlyArray<RequestId>;
   /** The stream that answers them, once its first event is stored. */
   stream?: string;
@@ -16,5 +16,5 @@ const context = new AsyncLocalStorage<Requests>();
 
 export const requestsOfContext = (): Requests | undefined => context.getStore();
 
-export const withRequests = <A>(ids: ReadonlyArray<RequestId>, f: () => A): A =>
-  ids.length === 0 ? context.exit(f) : context.run({ ids }, f);
+export const withRequests = <A>(requests: Requests, f: () => A): A =>
+  requests.ids.length === 0 ? context.exit(f) : context.run(requests, f);

@@ -22,7 +22,7 @@ export const withAuthContext = <A>(context: McpAuthContext | undefined, f: () =>
 /** From the third argument of a module's `fetch`, where an authentication layer has put `props`. */
 export function authContextOf(ctx: unknown): McpAuthContext | undefined {
   const props = (ctx as { readonly props?: unknown } | undefined)?.props;
-  return isRecord(props) ? { props } : undefined;
+  return isRecord(props) && Object.keys(props).length > 0 ? { props } : undefined;
 }
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>

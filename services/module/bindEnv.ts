@@ -15,6 +15,7 @@ import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { offerGlobals } from "../platform/offeredGlobals.ts";
 import { installSocketGlobals, offerWebSocketPair } from "../platform/socketGlobals.ts";
 import { Assets } from "../wrangler/Assets.ts";
 import { MissingLoader } from "../wrangler/MissingLoader.ts";
@@ -28,6 +29,7 @@ export function bindEnv(
   wrangler?: Pick<WranglerConfig, "vars" | "bindings" | "mailBindings" | "loaders" | "assets">,
 ): Readonly<Record<string, unknown>> {
   offerWebSocketPair();
+  offerGlobals();
   const env: Record<string, unknown> = { ...wrangler?.vars, ...variables };
   const classes = agents instanceof Map ? agents : undefined;
   for (const className of (classes?.keys() ?? agents) as Iterable<string>) {

@@ -282,7 +282,7 @@ describe("close", () => {
 });
 
 describe("a connection that the server closes for a protocol violation", () => {
-  const TOO_LARGE_BYTES = 4 * 1024 * 1024;
+  const TOO_LARGE_BYTES = 5 * 1024 * 1024;
 
   test("calls onError(connection, error), then onClose; one that vanishes calls only onClose", async () => {
     log.length = 0;

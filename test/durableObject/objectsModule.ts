@@ -226,6 +226,12 @@ export class Room extends DurableObject<Env> {
   async closes() {
     return this.ctx.storage.get("closes");
   }
+  /** Like `destroy` of the reference's agents. */
+  end() {
+    void this.ctx.storage.deleteAll();
+    for (const socket of this.ctx.getWebSockets()) socket.close(1001, "The room is gone");
+    this.ctx.abort("it has ended");
+  }
 }
 
 /** An object that keeps its sockets' listeners in memory. */

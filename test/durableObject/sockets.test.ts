@@ -120,6 +120,17 @@ describe("an upgrade that the object does not accept", () => {
   });
 });
 
+test("what an object deletes and sends before it aborts is stored and sent", async () => {
+  const [first, socket] = [await open("/room/end?name=a"), await open("/room/end?name=b")];
+  await first.close(4123);
+  const room = env.Room.getByName("end");
+  await pollUntil("the close is stored", async () => (await room.closes()) !== undefined);
+  await room.end().catch(() => undefined);
+  await socket.until("it is closed", () => socket.closed !== undefined);
+  expect(socket.closed).toEqual({ code: 1001, reason: "The room is gone" });
+  expect(JSON.stringify((await room.closes()) ?? [])).not.toContain("4123");
+});
+
 test("a socket with listeners keeps its object in memory, and notifies it of the close", async () => {
   const socket = await open("/live/a");
   expect(await ask(socket, "x", "y")).toEqual(["1 x", "2 y"]);

@@ -119,7 +119,7 @@ describe("a socket that a module opens", () => {
 
   test("is closed with 1009 after an error by a message past the limit", async () => {
     const ada = await open("large");
-    ada.socket.send(new Uint8Array(1024 * 1024 + 1));
+    ada.socket.send(new Uint8Array(4 * 1024 * 1024 + 1));
     expect((await ada.first(3)).slice(1)).toEqual(["error", [1009, "Message too large", false]]);
   });
 

@@ -1,5 +1,6 @@
 /** The module of tests of MCP sessions: a counter, a question to the user, an endless tool. */
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import type { FetchContext } from "agents";
 import { McpAgent } from "agents/mcp";
 import { z } from "zod";
 
@@ -42,7 +43,7 @@ export class CounterMcp extends McpAgent<object, { readonly count: number }> {
       },
     );
     this.server.registerTool("whoami", { description: "The caller", inputSchema: {} }, async () =>
-      text(JSON.stringify({ session: this.getSessionId(), props: this.props ?? null })),
+      text(JSON.stringify({ session: this.getSessionId(), props: this.props })),
     );
   }
 }
@@ -55,10 +56,10 @@ const sseAnywhere = CounterMcp.serveSSE("/");
 const auto = CounterMcp.serve("/auto", { transport: "auto" });
 
 export default {
-  fetch(request: Request, env: object, context: object): Promise<Response> {
+  fetch(request: Request, env: object, ctx: FetchContext): Promise<Response> {
     const { pathname } = new URL(request.url);
     const user = request.headers.get("x-user");
-    const ctx = user === null ? context : { ...context, props: { user } };
+    if (user !== null) ctx.props["user"] = user;
     const route = pathname.startsWith("/sse")
       ? sse
       : pathname.startsWith("/auto")

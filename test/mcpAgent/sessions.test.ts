@@ -113,7 +113,7 @@ describe("a session that hibernates", () => {
 
   it.each([
     ["ada", { user: "ada" }],
-    [undefined, null],
+    [undefined, {}],
   ])("keeps the props of %s when another caller wakes it", async (user, props) => {
     const begun = await ask(user, INITIALIZE);
     const session = begun.headers.get("mcp-session-id")!;
@@ -155,6 +155,44 @@ describe("a stream that was interrupted", () => {
     });
     const seen = await eventsOf(answer, () => true);
     expect(JSON.stringify(seen)).not.toContain("serverInfo");
+  });
+});
+
+describe("a stream whose connection is not known to be lost", () => {
+  const open = (session: string, lastEventId: string) =>
+    fetch(url, {
+      headers: {
+        accept: "text/event-stream",
+        "mcp-session-id": session,
+        "last-event-id": lastEventId,
+      },
+    });
+  const begin = async () => {
+    const begun = await post(url, INITIALIZE);
+    const events = await eventsOf(begun);
+    return { session: begun.headers.get("mcp-session-id")!, last: events.at(-1)!.id! };
+  };
+
+  it("of a request goes on with the client that resumes it, and the connection ends", async () => {
+    const { session } = await begin();
+    const ask = { jsonrpc: "2.0", id: 5, method: "tools/call", params: { name: "ask", arguments: {} } }; // prettier-ignore
+    const first = await post(url, ask, session);
+    const reader = first.body!.getReader();
+    const { value } = await reader.read();
+    const primingId = /^id: (.*)$/m.exec(new TextDecoder().decode(value))![1]!;
+    const resumed = await open(session, primingId);
+    expect(resumed.status).toBe(200);
+    const events = await eventsOf(resumed, (seen) => {
+      if (seen.length === 1) void post(url, { jsonrpc: "2.0", id: (JSON.parse(seen[0]!.data) as { id: number }).id, result: { action: "decline" } }, session); // prettier-ignore
+      return seen.length === 2;
+    });
+    expect(events[1]!.data).toContain("decline: 0");
+    while (!(await reader.read()).done);
+  });
+
+  it("is not opened again where the client has all of it: an SDK's client asks after each error", async () => {
+    const { session, last } = await begin();
+    expect((await open(session, last)).status).toBe(204);
   });
 });
 

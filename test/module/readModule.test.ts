@@ -33,6 +33,7 @@ describe("the shape of a module", () => {
     const context = {
       waitUntil: () => {},
       passThroughOnException: () => {},
+      props: {},
       routeAgentRequest: async () => null,
     };
     expect(fetch!(new Request("http://x/"), {}, context)).toBeInstanceOf(Response);

@@ -112,6 +112,7 @@ describe("a WorkerEntrypoint", () => {
   const context = {
     waitUntil: () => {},
     passThroughOnException: () => {},
+    props: {},
     routeAgentRequest: async () => null,
   };
 

@@ -64,13 +64,13 @@ describe("a frame past the broker's payload limit", () => {
   test("reaches the agent, in order among small ones", async () => {
     const socket = await open("in");
     socket.send("before");
-    socket.send("x".repeat(MIB));
-    socket.send(new Uint8Array(MIB));
+    socket.send("x".repeat(4 * MIB));
+    socket.send(new Uint8Array(4 * MIB));
     socket.send("after");
     expect((await firstOf(socket, 7)).slice(3)).toEqual([
       "string of 6",
-      `string of ${MIB}`,
-      `object of ${MIB}`,
+      `string of ${4 * MIB}`,
+      `object of ${4 * MIB}`,
       "string of 5",
     ]);
     await socket.close();

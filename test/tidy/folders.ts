@@ -62,7 +62,10 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   },
   module: { kind: "part" },
   ownPackage: { kind: "part" },
-  platform: { kind: "part" },
+  platform: {
+    kind: "part",
+    clock: "scheduler.wait calls the setTimeout of the code that it is for",
+  },
   agent: { kind: "entry" },
   webhooks: { kind: "entry" },
   schedule: { kind: "entry" },
