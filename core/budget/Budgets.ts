@@ -20,7 +20,7 @@
  */
 import { checkOptions } from "../errors/checkOptions.ts";
 import { shownValue } from "../errors/shownValue.ts";
-import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import { numberOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { CronShape } from "../schedule/Cron.ts";
@@ -127,12 +127,17 @@ export class Budgets {
   /** Whether there may be reservations of turns that died with their host (rule 3). */
   private mayBeLost: boolean;
 
+  /** Whether the database may have their tables (`AgentDatabase.mayHaveTable`). */
+  static mayBeIn(database: Pick<AgentDatabase, "mayHaveTable">): boolean {
+    return database.mayHaveTable(USES);
+  }
+
   /** Made at the first use after the agent's activation. `inCommit`: that use is a commit. */
   constructor(
     private readonly agent: BudgetAgent,
     inCommit: boolean,
   ) {
-    this.made = !agent.database.isEmpty;
+    this.made = Budgets.mayBeIn(agent.database);
     this.made = this.exists;
     this.mayBeLost = this.made;
     this.quiet = inCommit;

@@ -37,30 +37,34 @@ export class Keeping {
   #readers: StreamReaders | undefined;
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
+  /** Whether it has looked for the tables of budgets. */
+  #hasLooked = false;
   #lent: LentTargets | undefined;
   /** Turns whose inputs are done or dead. Their reservations end with the next commit of rows. */
-  #done: Turn[] = [];
-  readonly #alarm: ExpiryAlarm;
-  /** Called when the agent leaves its host. */
-  readonly atLeave = new SparseSet<() => void>();
+  #done: Turn[] | undefined;
+  #atLeave: SparseSet<() => void> | undefined;
 
   constructor(agent: KeepingAgent) {
     this.#agent = agent;
-    this.#alarm = new ExpiryAlarm(agent);
+  }
+
+  /** Called when the agent leaves its host. */
+  get atLeave(): SparseSet<() => void> {
+    return (this.#atLeave ??= new SparseSet());
   }
 
   get bodies(): ResponseStreams {
     return (this.#bodies ??= new ResponseStreams(this.#agent));
   }
   get streams(): Streams {
-    return (this.#streams ??= new Streams(this.#agent, this.#alarm));
+    return (this.#streams ??= new Streams(this.#agent, new ExpiryAlarm(this.#agent)));
   }
   get readers(): StreamReaders {
     return (this.#readers ??= new StreamReaders(this.#agent, this.streams));
   }
 
   get kept(): KeptMessages {
-    return (this.#kept ??= new KeptMessages(this.#agent, this.#alarm));
+    return (this.#kept ??= new KeptMessages(this.#agent, new ExpiryAlarm(this.#agent)));
   }
 
   get budgets(): Budgets {
@@ -91,14 +95,15 @@ export class Keeping {
   /** Called when the alarm fires. */
   expire(): void {
     const next = [this.streams.expire(), this.kept.expire()].filter((at) => at !== undefined);
-    this.#alarm.next(next.length === 0 ? undefined : Math.min(...next));
+    const alarm = new ExpiryAlarm(this.#agent);
+    alarm.next(next.length === 0 ? undefined : Math.min(...next));
   }
 
   /** The agent leaves its host. */
   close(): void {
     this.#bodies?.close();
     this.#lent?.close();
-    for (const leave of this.atLeave) leave();
+    for (const leave of this.#atLeave ?? []) leave();
   }
 
   /** Whether something is written and not yet committed. */
@@ -108,13 +113,20 @@ export class Keeping {
 
   /** Writes what was gathered to the tables, for the commit of `turns`. */
   store(turns: ReadonlySet<Turn>, inTransaction: boolean): void {
-    for (const turn of turns) if (isDone(turn)) this.#done.push(turn);
+    for (const turn of turns) if (isDone(turn)) (this.#done ??= []).push(turn);
     if (inTransaction) return this.#streams?.storeLater();
     this.#streams?.store();
-    if (this.#done.length === 0) return;
-    this.#budgets ??= new Budgets(this.#agent, true);
-    this.#budgets.store(this.#done);
-    this.#done = [];
+    if (this.#done === undefined) return;
+    this.#findBudgets();
+    this.#budgets?.store(this.#done);
+    this.#done = undefined;
+  }
+
+  /** An earlier process may have left reservations, which end with the first commit here. */
+  #findBudgets(): void {
+    if (this.#hasLooked) return;
+    this.#hasLooked = true;
+    if (Budgets.mayBeIn(this.#agent.database)) this.#budgets ??= new Budgets(this.#agent, true);
   }
 
   /** A turn without a durable input has ended: what it wrote is committed. */

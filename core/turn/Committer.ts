@@ -35,7 +35,7 @@ import {
   type Written,
 } from "./writeBatch.ts";
 
-export class Committer {
+export class Committer implements Commits {
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
@@ -47,24 +47,26 @@ export class Committer {
   private wanted = false;
   /** A check whether it may go is scheduled. */
   private flushing = false;
-  private readonly holds: Holds;
-  private readonly commits: Commits;
+  readonly holds: Holds;
   /** `pending` waits for a turn to end. */
   private held = false;
   private failed = false;
-  private readonly gathering: GatherTimer;
+  private readonly gathering = new GatherTimer(this);
   /** Rule 7. */
   private joined: JoinedTurns | undefined;
-  private released: Array<() => void> = [];
+  private released: Array<() => void> | undefined;
 
   /** Monotonic: when the journal was last known to end where the agent's image does. */
   private lookedMs: number;
 
-  constructor(private readonly host: CommitterHost) {
+  constructor(readonly host: CommitterHost) {
     this.holds = new Holds(host.database);
-    this.commits = { host, holds: this.holds, isOver: () => this.failed };
-    this.gathering = new GatherTimer(host.time, () => this.gathered());
     this.lookedMs = host.time.monotonicMs();
+  }
+
+  /** As in `Commits`. */
+  get isOver(): boolean {
+    return this.failed;
   }
 
   /** Whether the agent may answer now, without waiting for anything. */
@@ -95,7 +97,7 @@ export class Committer {
 
   /** Runs `f` when `holding` ends, unless the agent is discarded first. */
   whenReleased(f: () => void): void {
-    this.released.push(f);
+    (this.released ??= []).push(f);
   }
 
   /** This turn wrote. `last`: its state follows the other turns' states; `remade`: rule 5. */
@@ -227,7 +229,7 @@ export class Committer {
     if (image.seq === 0 && !turn.durable) return this.abandon();
     const last = newBatch();
     this.inFlight = last;
-    const failure = await writeDestroyed(this.commits, turn);
+    const failure = await writeDestroyed(this, turn);
     if (failure !== undefined) this.fail(failure.outcome, failure.error);
     if (this.failed) throw new AgentDiscarded();
     this.inFlight = undefined;
@@ -244,7 +246,7 @@ export class Committer {
     this.results = undefined;
     this.remade = undefined;
     this.joined = undefined;
-    this.released = [];
+    this.released = undefined;
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
   }
@@ -285,7 +287,7 @@ export class Committer {
   }
 
   /** Rule 3. This timer marks turns as late: the clock alone would count a stall of the process. */
-  private gathered(): void {
+  gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
       for (const turn of turns) if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
@@ -321,8 +323,8 @@ export class Committer {
       for (const output of results.outputs) pending.outputs.push(output);
     }
     this.send(pending, isEmpty(pending) ? () => this.look() : writeBatch);
-    const released = this.released;
-    this.released = [];
+    const released = this.released ?? [];
+    this.released = undefined;
     for (const f of released) f();
   }
 
@@ -343,7 +345,7 @@ export class Committer {
     this.inFlight = batch;
     let written: Written;
     try {
-      written = write(this.commits, batch);
+      written = write(this, batch);
     } catch (error) {
       return this.fail("Defect", error);
     }

@@ -14,13 +14,16 @@ const SETTLE_MS = 1;
 /** One queue for all agents of a process, found by the process's clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
+interface GatherOwner {
+  readonly host: { readonly time: TimeShape };
+  /** The time is over. */
+  gathered(): void;
+}
+
 export class GatherTimer {
   private cancel: (() => void) | undefined;
 
-  constructor(
-    private readonly time: TimeShape,
-    private readonly gathered: () => void,
-  ) {}
+  constructor(private readonly owner: GatherOwner) {}
 
   get runs(): boolean {
     return this.cancel !== undefined;
@@ -28,10 +31,11 @@ export class GatherTimer {
 
   /** Does nothing while it runs. */
   start(): void {
-    this.cancel ??= gatherTimeouts(this.time).after(GATHER_MS, () => {
-      this.cancel = this.time.after(SETTLE_MS, () => {
+    const { time } = this.owner.host;
+    this.cancel ??= gatherTimeouts(time).after(GATHER_MS, () => {
+      this.cancel = time.after(SETTLE_MS, () => {
         this.cancel = undefined;
-        this.gathered();
+        this.owner.gathered();
       });
     });
   }

@@ -48,8 +48,8 @@ export interface WriteFailure {
 export interface Commits {
   readonly host: CommitterHost;
   readonly holds: Holds;
-  /** Nothing is written any more. */
-  readonly isOver: () => boolean;
+  /** Nothing is written any more. Changes while an event is stored. */
+  readonly isOver: boolean;
 }
 
 /** What one event holds. */
@@ -85,9 +85,10 @@ export function writeSteps(commits: Commits, batch: Batch): Written {
 
 /** Writes the event that ends the agent's life, and completes the input of this turn. */
 export async function writeDestroyed(
-  { host, isOver }: Commits,
+  commits: Commits,
   turn: Turn,
 ): Promise<WriteFailure | undefined> {
+  const { host } = commits;
   const { image, time } = host;
   const commit = encodeDestroyed({
     image,
@@ -98,17 +99,18 @@ export async function writeDestroyed(
     turn,
   });
   const result = await host.append(commit, image.seq);
-  if (isOver()) return undefined;
+  if (commits.isOver) return undefined;
   if (result._tag !== "Stored") return { outcome: result._tag, error: result };
   applyEvent(image, result.seq, commit.head);
   return undefined;
 }
 
 async function append(
-  { host, holds, isOver }: Commits,
+  commits: Commits,
   batch: Batch,
   { records, triggers, frozen }: Content,
 ): Promise<WriteFailure | undefined> {
+  const { host, holds } = commits;
   const { image, database, time } = host;
   const isFirst = image.seq === 0;
   const unstored = unstoredInputs(records);
@@ -119,7 +121,7 @@ async function append(
     const error = await storeInputs(host, unstored);
     if (error !== undefined) return { outcome: "Unknown", error };
   }
-  if (isOver()) return undefined;
+  if (commits.isOver) return undefined;
   if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
     const commit = encodeCommit({
       image,
@@ -134,7 +136,7 @@ async function append(
       part,
     });
     const result = await host.append(commit, image.seq);
-    if (isOver()) return undefined;
+    if (commits.isOver) return undefined;
     if (result._tag !== "Stored") return { outcome: result._tag, error: result };
     if (frozen !== undefined) database.committed();
     applyEvent(image, result.seq, commit.head, commit.state);
@@ -143,7 +145,7 @@ async function append(
     triggers?.after?.();
   } else if (isFirst && batch.fence) {
     const result = await claimEmpty(host);
-    if (isOver()) return undefined;
+    if (commits.isOver) return undefined;
     if (result._tag !== "Stored") return { outcome: result._tag, error: result };
   }
   // An owner's first event is only reported if the lease was certainly held when it was stored.
