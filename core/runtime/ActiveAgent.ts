@@ -40,7 +40,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock, type Block } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
-import { interruptCalls } from "./runningCalls.ts";
+import { interruptCalls, type RunningCalls } from "./runningCalls.ts";
 import { RunningCode } from "./RunningCode.ts";
 import { routeError, runAfterCommit, runBlock, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
@@ -82,6 +82,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   aborted: string | undefined; // the reason, if `abort` discarded it
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
+  runningCalls: RunningCalls | undefined; // created by the first call
   readonly code = new RunningCode(this);
   readonly #gate = new ConcurrencyBlock(this.code);
   #destroying: Promise<void> | undefined;

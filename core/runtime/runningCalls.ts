@@ -5,18 +5,19 @@
 import { AgentDiscarded } from "../errors/errors.ts";
 import { LinkedList } from "../collections/LinkedList.ts";
 
-type Reject = (error: unknown) => void;
+/** Each rejects a call. */
+export type RunningCalls = LinkedList<(error: unknown) => void>;
 
-/** By the agent. */
-const running = new WeakMap<object, LinkedList<Reject>>();
+interface CalledAgent {
+  /** Created by the first call. */
+  runningCalls: RunningCalls | undefined;
+}
 
 /** Settles as `call` does, or rejects if `interruptCalls` is called before that. */
-export function interruptible<A>(agent: object, call: Promise<A>): Promise<A> {
-  let calls = running.get(agent);
-  if (calls === undefined) running.set(agent, (calls = new LinkedList()));
-  const of = calls;
+export function interruptible<A>(agent: CalledAgent, call: Promise<A>): Promise<A> {
+  const calls = (agent.runningCalls ??= new LinkedList());
   return new Promise((resolve, reject) => {
-    const link = of.add(reject);
+    const link = calls.add(reject);
     call.then(
       (value) => {
         link.leave();
@@ -31,6 +32,6 @@ export function interruptible<A>(agent: object, call: Promise<A>): Promise<A> {
 }
 
 /** Rejects the calls of a discarded agent. */
-export function interruptCalls(agent: object): void {
-  for (const reject of running.get(agent)?.drain() ?? []) reject(new AgentDiscarded());
+export function interruptCalls(agent: CalledAgent): void {
+  for (const reject of agent.runningCalls?.drain() ?? []) reject(new AgentDiscarded());
 }
