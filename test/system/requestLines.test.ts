@@ -266,7 +266,7 @@ test("an error of the client's socket is not an error of the agent", async () =>
   const socket = await TestSocket.open(`${system.url}/agents/lined-agent/too-large`);
   // Its peer closes while this is still being written: that error is expected.
   socket.socket.on("error", () => undefined);
-  socket.socket.send("x".repeat(4 * 1024 * 1024));
+  socket.socket.send("x".repeat(5 * 1024 * 1024));
   const [line] = await pollUntil("it is told", () => {
     const told = linesOf(({ fields }) => fields?.["name"] === "too-large");
     return told.length > 0 && { done: true, value: told };
