@@ -40,7 +40,7 @@ import {
   resolveClaimCheck,
 } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
-import { Nats, type NatsShape, type WaitingEvent } from "./client/Nats.ts";
+import { Nats, type NatsShape, type WaitingWrite } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
@@ -139,19 +139,20 @@ function tryAppend(
 
 type NotStored = Exclude<PublishOutcome, { _tag: "Stored" }>;
 
-/** While `store` runs, the event is one of `waitingEvents`. */
+/** While `store` runs, the event is one of `waitingWrites`. */
 async function whileWaiting<A>(
   nats: NatsShape,
   id: AgentId,
-  store: (event: WaitingEvent) => Promise<A>,
+  store: (event: WaitingWrite) => Promise<A>,
 ): Promise<A> {
-  const { waitingEvents } = nats;
-  const event = { stream: streamOf(nats, id), sinceMs: performance.now(), why: "not tried" };
-  waitingEvents.add(event);
+  const { waitingWrites } = nats;
+  const what = `an event of ${streamOf(nats, id)}`;
+  const event = { what, sinceMs: performance.now(), why: "not tried" };
+  waitingWrites.add(event);
   try {
     return await store(event);
   } finally {
-    waitingEvents.delete(event);
+    waitingWrites.delete(event);
   }
 }
 
@@ -161,7 +162,7 @@ async function appendAgain(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  { first, event, ...options }: AppendOptions & { readonly first: NotStored; readonly event: WaitingEvent }, // prettier-ignore
+  { first, event, ...options }: AppendOptions & { readonly first: NotStored; readonly event: WaitingWrite }, // prettier-ignore
 ): Promise<AppendResult> {
   const { expectedSeq, signal } = options;
   let last = first;
@@ -174,7 +175,7 @@ async function appendAgain(
     // One refusal may be the end of an election; a lost connection has a line of its own.
     if (attempt > 0 && nats.connection.connected())
       nats.connection.log("warn", "an event could not be stored; its turn waits", {
-        stream: event.stream,
+        stream: streamOf(nats, id),
         why: last.message,
       });
     await retryPause(nats.connection, attempt, signal);
@@ -268,7 +269,7 @@ async function appendLarge(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  { event, ...options }: AppendOptions & { readonly event: WaitingEvent },
+  { event, ...options }: AppendOptions & { readonly event: WaitingWrite },
 ): Promise<AppendResult> {
   event.why = "its blob is being stored";
   const { check, frame } = newClaimCheck("journal", id, data);

@@ -15,6 +15,7 @@
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
@@ -231,17 +232,33 @@ export class ShardConsumer {
   }
 
   private async recreate(firstAttempt: number): Promise<void> {
+    const { connection, waitingWrites } = this.nats;
     const { signal } = this.stopping;
+    const what = `the consumer of shard ${this.shard}`;
+    const write = { what, sinceMs: performance.now(), why: "not tried" };
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
-      await retryPause(this.nats.connection, attempt, signal);
+      await retryPause(connection, attempt, signal);
       try {
         await this.consumers.deleteOwn(this.consumerName);
-        return await this.createConsumer();
+        await this.createConsumer();
+        break;
       } catch (error) {
-        if (!isNotUnique(error)) continue;
+        if (!isNotUnique(error)) {
+          write.why = messageOf(error);
+          // One refusal may be the end of an election.
+          if (waitingWrites.has(write) && connection.connected())
+            connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
+              shard: this.shard,
+              why: write.why,
+            });
+          waitingWrites.add(write);
+          continue;
+        }
+        waitingWrites.delete(write);
         attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
         await this.consumers.deleteEarlier().catch(() => undefined); // retried
       }
     }
+    waitingWrites.delete(write);
   }
 }

@@ -217,12 +217,12 @@ const prepareRuntime = (
 
 /** `lease`: of the process's own lease. */
 function longestUnstored(
-  { waitingEvents }: Pick<NatsShape, "waitingEvents">,
+  { waitingWrites }: Pick<NatsShape, "waitingWrites">,
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
   const nowMs = machineTime.monotonicMs();
-  const all = Array.from(waitingEvents, ({ stream, sinceMs, why }) => ({
-    what: `an event of ${stream}`,
+  const all = Array.from(waitingWrites, ({ what, sinceMs, why }) => ({
+    what,
     forMs: nowMs - sinceMs,
     why,
   }));

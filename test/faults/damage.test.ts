@@ -116,7 +116,7 @@ async function handMade(): Promise<Material> {
     subjects,
     reader: empty.reader,
     publisher: { publish: store },
-    waitingEvents: new Set(),
+    waitingWrites: new Set(),
     journalPublishers: [{ publishAfter: (_: Sequence, subject: string, data: Uint8Array) => store(subject, data) }],
     messageBytesMax: PAYLOAD_BYTES_MAX,
   } as unknown as NatsShape; // prettier-ignore

@@ -12,9 +12,10 @@ import type { NatsConnectionShape } from "./NatsConnection.ts";
 import type { ReplyInbox } from "./ReplyInbox.ts";
 import type { StreamReader } from "./StreamReader.ts";
 
-/** An event that is sent again and again until it is stored. */
-export interface WaitingEvent {
-  readonly stream: string;
+/** What is sent again and again until it is stored. */
+export interface WaitingWrite {
+  /** For people: "an event of agents_JOURNAL". */
+  readonly what: string;
   /** By `performance.now()`. */
   readonly sinceMs: number;
   /** The reason of the last attempt. */
@@ -43,8 +44,11 @@ export interface NatsShape {
   readonly inboxPublishers: ReadonlyArray<StreamPublisher>;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
-  /** Events that a first attempt did not store, and large ones that are being stored. */
-  readonly waitingEvents: Set<WaitingEvent>;
+  /**
+   * Events, timers and shards' consumers that a first attempt did not store, and large events that
+   * are being stored.
+   */
+  readonly waitingWrites: Set<WaitingWrite>;
   readonly shards: number;
   readonly streamGroups: number;
   readonly leaseTtlMs: number;

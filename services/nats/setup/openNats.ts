@@ -79,7 +79,7 @@ export async function openNats(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
     reader,
-    waitingEvents: new Set(),
+    waitingWrites: new Set(),
     ...installation,
     get messageBytesMax() {
       return payloadBytesMax(connection) - HEADER_BYTES_MAX;

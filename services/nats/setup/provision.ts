@@ -53,6 +53,8 @@ export interface ProvisionOptions {
    * such an inbox is refused.
    */
   readonly moveInbox?: boolean;
+  /** Called for each stream that was missing, although a later one of the installation exists. */
+  readonly onLost?: (stream: string) => void;
 }
 
 /** What an installation was provisioned with. */
@@ -119,10 +121,13 @@ export async function provision(
   const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
   if (outdated.length > 0) await checkMovable(broker, laid, options);
   for (const old of outdated) await retireInbox(broker, laid, old!.config);
+  // They are created in this order, also by a run that was interrupted.
+  const last = there.findLastIndex((found) => found !== undefined);
   for (const [i, config] of configs.entries()) {
     if (outdated.includes(there[i])) continue;
     const found = there[i] ?? (await createOrFind(api, config));
     if (found !== undefined) await complete(api, config, found.config, options);
+    else if (i < last && outdated.length === 0) options.onLost?.(config.name);
   }
   for (const group of laid.groups) {
     const name = laid.streamOf("inbox", group);
