@@ -40,10 +40,11 @@ import {
   resolveClaimCheck,
 } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
-import { Nats, type NatsShape, type WaitingWrite } from "./client/Nats.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
+import type { WaitingWrite } from "./client/WaitingWrites.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 import { readAddress } from "./readAddress.ts";
 import { untrimmed } from "./untrimmed.ts";
@@ -104,6 +105,8 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
 const streamOf = ({ subjects }: NatsShape, id: AgentId): string =>
   subjects.streamOf("journal", subjects.groupOf(id));
 
+const eventOf = (nats: NatsShape, id: AgentId): string => `an event of ${streamOf(nats, id)}`;
+
 interface AppendOptions {
   readonly expectedSeq: Sequence;
   readonly signal: AbortSignal;
@@ -118,13 +121,14 @@ function append(
   options: AppendOptions,
 ): Promise<AppendResult> {
   if (options.signal.aborted) return Promise.resolve({ _tag: "Unknown", message: "not tried" });
-  return tryAppend(nats, id, data, options).then((outcome) =>
-    outcome._tag === "Stored"
-      ? outcome
-      : whileWaiting(nats, id, (event) =>
-          appendAgain(nats, blobs, id, data, { ...options, first: outcome, event }),
-        ),
-  );
+  return tryAppend(nats, id, data, options).then((outcome) => {
+    if (outcome._tag !== "Stored")
+      return whileWaiting(nats, id, (event) =>
+        appendAgain(nats, blobs, id, data, { ...options, first: outcome, event }),
+      );
+    if (nats.waitingWrites.hasRefused) nats.waitingWrites.stored(eventOf(nats, id));
+    return outcome;
+  });
 }
 
 function tryAppend(
@@ -146,13 +150,11 @@ async function whileWaiting<A>(
   store: (event: WaitingWrite) => Promise<A>,
 ): Promise<A> {
   const { waitingWrites } = nats;
-  const what = `an event of ${streamOf(nats, id)}`;
-  const event = { what, sinceMs: performance.now(), why: "not tried" };
-  waitingWrites.add(event);
+  const event = waitingWrites.begin(eventOf(nats, id));
   try {
     return await store(event);
   } finally {
-    waitingWrites.delete(event);
+    waitingWrites.end(event);
   }
 }
 
@@ -169,7 +171,10 @@ async function appendAgain(
   for (let attempt = 0; ; attempt++) {
     event.why = last.message;
     if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, { ...options, event });
-    if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
+    if (last._tag === "Denied") {
+      nats.waitingWrites.refuse(event.what, last.message);
+      return { _tag: "Unknown", message: last.message };
+    }
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
     // One refusal may be the end of an election; a lost connection has a line of its own.

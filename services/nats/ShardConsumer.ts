@@ -233,9 +233,9 @@ export class ShardConsumer {
 
   private async recreate(firstAttempt: number): Promise<void> {
     const { connection, waitingWrites } = this.nats;
-    const { signal } = this.stopping;
-    const what = `the consumer of shard ${this.shard}`;
-    const write = { what, sinceMs: performance.now(), why: "not tried" };
+    const { stopping, shard } = this;
+    const { signal } = stopping;
+    const what = `the consumer of shard ${shard}`;
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
       await retryPause(connection, attempt, signal);
       try {
@@ -243,22 +243,21 @@ export class ShardConsumer {
         await this.createConsumer();
         break;
       } catch (error) {
-        if (!isNotUnique(error)) {
-          write.why = messageOf(error);
-          // One refusal may be the end of an election.
-          if (waitingWrites.has(write) && connection.connected())
-            connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
-              shard: this.shard,
-              why: write.why,
-            });
-          waitingWrites.add(write);
+        if (isNotUnique(error)) {
+          attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
+          waitingWrites.stored(what);
+          await this.consumers.deleteEarlier().catch(() => undefined); // retried
           continue;
         }
-        waitingWrites.delete(write);
-        attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
-        await this.consumers.deleteEarlier().catch(() => undefined); // retried
+        const why = messageOf(error);
+        // One refusal may be the end of an election; a lost connection has a line of its own.
+        if (waitingWrites.refuse(what, why) && connection.connected())
+          connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
+            shard,
+            why,
+          });
       }
     }
-    waitingWrites.delete(write);
+    waitingWrites.stored(what);
   }
 }

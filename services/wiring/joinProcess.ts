@@ -221,7 +221,7 @@ function longestUnstored(
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
   const nowMs = machineTime.monotonicMs();
-  const all = Array.from(waitingWrites, ({ what, sinceMs, why }) => ({
+  const all = waitingWrites.all.map(({ what, sinceMs, why }) => ({
     what,
     forMs: nowMs - sinceMs,
     why,

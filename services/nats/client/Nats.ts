@@ -11,16 +11,7 @@ import type { JetStreamApi } from "./JetStreamApi.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 import type { ReplyInbox } from "./ReplyInbox.ts";
 import type { StreamReader } from "./StreamReader.ts";
-
-/** What is sent again and again until it is stored. */
-export interface WaitingWrite {
-  /** For people: "an event of agents_JOURNAL". */
-  readonly what: string;
-  /** By `performance.now()`. */
-  readonly sinceMs: number;
-  /** The reason of the last attempt. */
-  why: string;
-}
+import type { WaitingWrites } from "./WaitingWrites.ts";
 
 export interface NatsShape {
   readonly connection: NatsConnectionShape;
@@ -44,11 +35,7 @@ export interface NatsShape {
   readonly inboxPublishers: ReadonlyArray<StreamPublisher>;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
-  /**
-   * Events, timers and shards' consumers that a first attempt did not store, and large events that
-   * are being stored.
-   */
-  readonly waitingWrites: Set<WaitingWrite>;
+  readonly waitingWrites: WaitingWrites;
   readonly shards: number;
   readonly streamGroups: number;
   readonly leaseTtlMs: number;

@@ -71,16 +71,19 @@ test("queue items of sleeping agents run after their triggers were lost", async 
   });
 });
 
-test("a host whose timers can't be stored says so", async () => {
+test.each([
+  ["agents_TIMERS", "not stored a timer of agents_TIMERS"],
+  ["agents_INBOX", "not stored the consumer of shard"],
+])("a host that needs a lost %s says so", async (stream, reason) => {
   await host.ready();
   const call = installation.caller("Keeper");
-  await lose("agents_TIMERS");
+  await lose(stream);
   const planned = call("waits", "plan", 3_600, "later").catch(() => undefined);
   await pollUntil("the host is not ready, with the reason", async () => {
     const answer = await host.admin("/readyz");
     const saw = await answer.text();
     return (
-      (answer.status === 503 && saw.includes("not stored a timer of agents_TIMERS")) || {
+      (answer.status === 503 && saw.includes(reason)) || {
         done: false,
         saw,
       }
@@ -97,5 +100,5 @@ test("timers of a stream that was emptied are armed on request", async () => {
   await client.close();
   expect((await installation.agents("provision")).out).not.toContain("armed");
   const armed = await installation.agents("provision", "--arm", "--json");
-  expect(JSON.parse(armed.out)).toMatchObject({ lost: [], timers: 1, woken: 0 });
+  expect(JSON.parse(armed.out)).toMatchObject({ lost: [], timers: 2, woken: 0 });
 });
