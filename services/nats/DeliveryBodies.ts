@@ -7,6 +7,7 @@
  *    next owner would find the input without its body.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "../../core/errors/thrown.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { NatsShape } from "./client/Nats.ts";
@@ -66,7 +67,18 @@ export class DeliveryBodies {
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         return await resolveOrKeep(this.blobs, delivery.data);
-      } catch {
+      } catch (error) {
+        // One failure may be the end of an election; a lost connection has a line of its own.
+        if (attempt > 0 && this.nats.connection.connected())
+          this.nats.connection.log(
+            "warn",
+            "an input's body can't be read; its shard's inputs wait",
+            {
+              stream: this.options.stream,
+              seq: delivery.seq,
+              why: messageOf(error),
+            },
+          );
         await retryPause(this.nats.connection, attempt, signal);
       }
     }

@@ -1,34 +1,43 @@
 /** A host whose login lacks a right that its agents need: it is not ready, and names the right. */
-import { afterAll, expect, test } from "vitest";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { postLedger } from "../kit/postLedger.ts";
 import { deployNats } from "./DeployedNats.ts";
 import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
-let installation: Installation;
-afterAll(() => installation?.kill());
+const MODULE = fileURLToPath(new URL("../cli/keeperModule.ts", import.meta.url));
 
-test("a host that may not write journals is not ready", async () => {
+let installation: Installation;
+afterEach(() => installation?.kill());
+
+test.each([
+  ["agents.journal.>", "an event of agents_JOURNAL", "agents\\.journal\\.Keeper\\.one"],
+  ["agents.timer.>", "a timer of agents_TIMERS", "agents\\.timer\\.\\d\\.Keeper\\.one\\."],
+])("a host that may not publish to %s is not ready", async (right, what, named) => {
   const broker = await deployNats({
     config: "single.conf",
-    edit: (text) => text.replace('"agents.journal.>", "agents.snapshot.>"', '"agents.snapshot.>"'),
+    edit: (text) => {
+      const at = text.indexOf("host_may {");
+      return text.slice(0, at) + text.slice(at).replace(`"${right}"`, `"none"`);
+    },
   });
   installation = await Installation.start({
     broker,
     shards: 2,
     leaseTtlMs,
-    env: { DEADLINE_MS: "2500" },
+    gateway: false,
+    module: MODULE,
   });
   const host = await installation.startHost("host");
-  await installation.gateway.ready();
-  expect(await postLedger(installation.gateway.url, { agent: "one", id: "w1" })).toBe(202);
+  await host.ready();
+  const asked = installation.agents("call", "Keeper", "one", "plan", "3600", '"later"');
   await pollUntil("the host is not ready, and names the right", async () => {
     const answer = await host.admin("/readyz");
     const saw = await answer.text();
-    const named =
-      "an event of agents_JOURNAL for \\d+ s: the login may not use agents.journal.Ledger.one";
-    return (answer.status === 503 && new RegExp(named).test(saw)) || { done: false, saw };
+    const reason = new RegExp(`not stored ${what} for \\d+ s: the login may not use ${named}`);
+    return (answer.status === 503 && reason.test(saw)) || { done: false, saw };
   });
   expect(await host.metric("agents_unstored_seconds")).toBeGreaterThan(0);
+  expect((await asked).code).toBe(1);
 });

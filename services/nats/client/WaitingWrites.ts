@@ -1,6 +1,7 @@
 /**
  * What the process can't store at the broker, for `/readyz` and `agents_unstored_seconds`: events
- * (`NatsJournal`), timers (`NatsTimers`) and shards' consumers (`ShardConsumer`).
+ * (`NatsJournal`), timers (`NatsTimers`), consumers of shards (`ShardConsumer`) and of due timers
+ * (`DueRelay`).
  *
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while.

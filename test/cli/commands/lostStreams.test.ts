@@ -43,6 +43,10 @@ test("schedules of sleeping agents run after their timers were lost", async () =
   await call("slept", "plan", DUE_IN_SECONDS, "alarm");
   await host.stop(); // the agent is in no memory
   await lose("agents_TIMERS");
+  // It would create the stream and sleep on, and nobody would know.
+  await expect(installation.startHost("host")).rejects.toThrow(
+    /agents_TIMERS is missing, although others .* run \\?"agents provision/,
+  );
   const again = await installation.agents("provision", "--json");
   expect(again).toMatchObject({
     code: 0,
@@ -72,7 +76,7 @@ test("queue items of sleeping agents run after their triggers were lost", async 
 });
 
 test.each([
-  ["agents_TIMERS", "not stored a timer of agents_TIMERS"],
+  ["agents_TIMERS", "not stored the consumer of due timers of agents_TIMERS"],
   ["agents_INBOX", "not stored the consumer of shard"],
 ])("a host that needs a lost %s says so", async (stream, reason) => {
   await host.ready();
