@@ -106,3 +106,11 @@ test("timers of a stream that was emptied are armed on request", async () => {
   const armed = await installation.agents("provision", "--arm", "--json");
   expect(JSON.parse(armed.out)).toMatchObject({ lost: [], timers: 2, woken: 0 });
 });
+
+test("a command that reads a lost journal names it", async () => {
+  await lose("agents_JOURNAL");
+  expect(await installation.agents("list")).toMatchObject({
+    code: 1,
+    err: 'agents: At the broker, the stream agents_JOURNAL is missing: "agents provision" creates it again\n',
+  });
+});
