@@ -327,9 +327,11 @@ async function complete(
 ): Promise<void> {
   const kept = new Set(["metadata", "storage"]); // the first provisioning's, for ever
   if (options.replicas === undefined) kept.add("num_replicas");
-  if (options.leaseTtlMs === undefined) kept.add("max_age").add("duplicate_window");
-  // Limits that an operator has set are kept.
-  for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
+  if (options.leaseTtlMs === undefined && wanted["max_age"] !== 0)
+    kept.add("max_age").add("duplicate_window");
+  // An operator's limits are kept, but on timers they would drop the oldest of what was stored.
+  if (wanted["allow_msg_schedules"] !== true)
+    for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
   const changes = Object.entries(wanted).filter(
     ([key, value]) => !kept.has(key) && !same(found[key], value),
   );
