@@ -32,7 +32,7 @@ export class DeliveryBodies {
   private waiting: Delivery[] | undefined;
 
   constructor(
-    private readonly nats: Pick<NatsShape, "connection" | "reader">,
+    private readonly nats: Pick<NatsShape, "connection" | "reader" | "waitingWrites">,
     private readonly blobs: BlobsShape,
     private readonly options: DeliveryBodiesOptions,
   ) {}
@@ -63,25 +63,27 @@ export class DeliveryBodies {
   }
 
   private async fetch(delivery: Delivery): Promise<Uint8Array> {
-    const { signal } = this.options;
+    const { connection, waitingWrites } = this.nats;
+    const { signal, stream } = this.options;
+    const what = `returned the body of an input of ${stream}`;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
-        return await resolveOrKeep(this.blobs, delivery.data);
+        const data = await resolveOrKeep(this.blobs, delivery.data);
+        waitingWrites.stored(what);
+        return data;
       } catch (error) {
+        const why = messageOf(error);
         // One failure may be the end of an election; a lost connection has a line of its own.
-        if (attempt > 0 && this.nats.connection.connected())
-          this.nats.connection.log(
-            "warn",
-            "an input's body can't be read; its shard's inputs wait",
-            {
-              stream: this.options.stream,
-              seq: delivery.seq,
-              why: messageOf(error),
-            },
-          );
-        await retryPause(this.nats.connection, attempt, signal);
+        if (waitingWrites.refuse(what, why) && connection.connected())
+          connection.log("warn", "an input's body can't be read; its shard's inputs wait", {
+            stream,
+            seq: delivery.seq,
+            why,
+          });
+        await retryPause(connection, attempt, signal);
       }
     }
+    waitingWrites.stored(what);
     return delivery.data;
   }
 

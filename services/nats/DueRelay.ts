@@ -70,7 +70,7 @@ export class DueRelay {
   private async relay(group: number, signal: AbortSignal): Promise<void> {
     const { nats } = this;
     const stream = nats.subjects.streamOf("timers", group);
-    const what = `the consumer of due timers of ${stream}`;
+    const what = `stored the consumer of due timers of ${stream}`;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         await this.createConsumer(stream);

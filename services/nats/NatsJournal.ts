@@ -105,7 +105,8 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
 const streamOf = ({ subjects }: NatsShape, id: AgentId): string =>
   subjects.streamOf("journal", subjects.groupOf(id));
 
-const eventOf = (nats: NatsShape, id: AgentId): string => `an event of ${streamOf(nats, id)}`;
+const eventOf = (nats: NatsShape, id: AgentId): string =>
+  `stored an event of ${streamOf(nats, id)}`;
 
 interface AppendOptions {
   readonly expectedSeq: Sequence;

@@ -29,7 +29,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
         ),
       });
       const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
-      const what = `a timer of ${stream}`;
+      const what = `stored a timer of ${stream}`;
       if (outcome._tag === "Stored") return waitingWrites.stored(what);
       const why = outcome.message;
       // One refusal may be the end of an election; a lost connection has a line of its own.

@@ -235,7 +235,7 @@ export class ShardConsumer {
     const { connection, waitingWrites } = this.nats;
     const { stopping, shard } = this;
     const { signal } = stopping;
-    const what = `the consumer of shard ${shard}`;
+    const what = `stored the consumer of shard ${shard}`;
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
       await retryPause(connection, attempt, signal);
       try {

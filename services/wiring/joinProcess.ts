@@ -226,7 +226,7 @@ function longestUnstored(
     forMs: nowMs - sinceMs,
     why,
   }));
-  if (lease !== undefined) all.push({ what: "this process's lease", ...lease });
+  if (lease !== undefined) all.push({ what: "stored this process's lease", ...lease });
   return all.toSorted((a, b) => b.forMs - a.forMs)[0];
 }
 

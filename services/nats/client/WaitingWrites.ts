@@ -1,7 +1,7 @@
 /**
  * What the process can't store at the broker, for `/readyz` and `agents_unstored_seconds`: events
  * (`NatsJournal`), timers (`NatsTimers`), consumers of shards (`ShardConsumer`) and of due timers
- * (`DueRelay`).
+ * (`DueRelay`). A body that can't be read is here, too (`DeliveryBodies`): inputs wait for it.
  *
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while.
@@ -9,7 +9,7 @@
 
 /** What is sent again and again until it is stored. */
 export interface WaitingWrite {
-  /** For people: "an event of agents_JOURNAL". */
+  /** For people, what the broker has not done: "stored an event of agents_JOURNAL". */
   readonly what: string;
   /** By `performance.now()`. */
   readonly sinceMs: number;
