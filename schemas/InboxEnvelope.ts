@@ -116,6 +116,8 @@ const decodeHead = Schema.decodeUnknownResult(InboxHead);
 export function decodeEnvelope(bytes: Uint8Array): InboxEnvelope {
   const frame = decodeFrame(bytes);
   if (isPlainHead(frame.head)) return { head: frame.head, body: frame.body };
+  // Where an input past the broker's payload limit has no body any more.
+  if ("claim" in frame.head) throw new CorruptFrame({ message: "the input's stored body is lost" });
   const head = decodeHead(frame.head);
   if (head._tag === "Failure")
     throw new CorruptFrame({ message: `not an inbox envelope: ${String(head.failure)}` });

@@ -16,6 +16,8 @@ import type { ArchiveStore } from "./ArchiveStore.ts";
 const ATTEMPTS_MAX = 4;
 /** For all attempts of a request. A segment of 8 MiB over 2 Mbit/s takes half of it. */
 const REQUEST_TIMEOUT_MS = 60_000;
+/** The client's own text for it is "aborted". */
+const SILENT = `TimeoutError: no whole answer within ${REQUEST_TIMEOUT_MS / 1_000} s`;
 
 type Sdk = typeof import("@aws-sdk/client-s3");
 
@@ -94,7 +96,7 @@ export class S3Store implements ArchiveStore {
       return await send({ sdk, client, at, abortSignal });
     } catch (error) {
       // oxlint-disable-next-line preserve-caught-error -- it has the signed request; errors are logged
-      throw new Error(faultOf(error, bucket));
+      throw new Error(abortSignal.aborted ? SILENT : faultOf(error, bucket));
     }
   }
 

@@ -7,6 +7,7 @@
  *    next owner would find the input without its body.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "../../core/errors/thrown.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { NatsShape } from "./client/Nats.ts";
@@ -31,7 +32,7 @@ export class DeliveryBodies {
   private waiting: Delivery[] | undefined;
 
   constructor(
-    private readonly nats: Pick<NatsShape, "connection" | "reader">,
+    private readonly nats: Pick<NatsShape, "connection" | "reader" | "waitingWrites">,
     private readonly blobs: BlobsShape,
     private readonly options: DeliveryBodiesOptions,
   ) {}
@@ -62,14 +63,27 @@ export class DeliveryBodies {
   }
 
   private async fetch(delivery: Delivery): Promise<Uint8Array> {
-    const { signal } = this.options;
+    const { connection, waitingWrites } = this.nats;
+    const { signal, stream } = this.options;
+    const what = `returned the body of an input of ${stream}`;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
-        return await resolveOrKeep(this.blobs, delivery.data);
-      } catch {
-        await retryPause(this.nats.connection, attempt, signal);
+        const data = await resolveOrKeep(this.blobs, delivery.data);
+        waitingWrites.stored(what);
+        return data;
+      } catch (error) {
+        const why = messageOf(error);
+        // One failure may be the end of an election; a lost connection has a line of its own.
+        if (waitingWrites.refuse(what, why) && connection.connected())
+          connection.log("warn", "an input's body can't be read; its shard's inputs wait", {
+            stream,
+            seq: delivery.seq,
+            why,
+          });
+        await retryPause(connection, attempt, signal);
       }
     }
+    waitingWrites.stored(what);
     return delivery.data;
   }
 

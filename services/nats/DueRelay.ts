@@ -15,6 +15,7 @@
  * stream.
  */
 import type { Msg } from "@nats-io/nats-core";
+import { messageOf } from "../../core/errors/thrown.ts";
 import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { plain } from "./client/ReplyInbox.ts";
@@ -69,12 +70,15 @@ export class DueRelay {
   private async relay(group: number, signal: AbortSignal): Promise<void> {
     const { nats } = this;
     const stream = nats.subjects.streamOf("timers", group);
+    const what = `stored the consumer of due timers of ${stream}`;
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         await this.createConsumer(stream);
+        nats.waitingWrites.stored(what);
         for (; !signal.aborted; attempt = 0) await this.pull(stream, group, signal);
       } catch (error) {
         if (signal.aborted || nats.connection.client.isClosed()) return;
+        nats.waitingWrites.refuse(what, messageOf(error));
         nats.connection.log("warn", "the pull of due timers is retried", {
           stream,
           why: String(error),

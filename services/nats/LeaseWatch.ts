@@ -18,6 +18,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
+import { ClockSkew } from "./ClockSkew.ts";
 import type { LeaseBucket } from "./layout/leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
 import type { NatsShape } from "./client/Nats.ts";
@@ -60,6 +61,7 @@ export class LeaseWatch {
   private newestMs = 0;
   private lookedMs = 0;
   private hasSkipped = false;
+  private readonly skew = new ClockSkew();
 
   constructor(
     private readonly nats: NatsShape,
@@ -140,7 +142,10 @@ export class LeaseWatch {
   private receive(message: Msg, numbers: ReadonlyArray<string>, list: RoundList): void {
     const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
     const key = leaseKey(message.subject, this.bucket.prefix);
-    this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
+    const storedMs = Number(numbers.at(-2)) / NANOS_PER_MS;
+    this.newestMs = Math.max(this.newestMs, storedMs);
+    // What the list has was stored earlier.
+    if (list.isComplete) this.compareClocks(storedMs);
     if (key === undefined) this.skipped(message.subject);
     else {
       const value = isLive({ header }) ? message.string() : undefined;
@@ -173,6 +178,14 @@ export class LeaseWatch {
     if (this.hasSkipped) return;
     this.hasSkipped = true;
     this.nats.connection.log("warn", "a lease without a readable key is ignored", { subject });
+  }
+
+  private compareClocks(storedMs: number): void {
+    const skewMs = this.skew.saw(storedMs, Date.now(), performance.now());
+    if (skewMs !== undefined)
+      this.nats.connection.log("warn", "this machine's clock differs from the broker's", {
+        seconds: Math.round(skewMs / 1_000),
+      });
   }
 
   /** Rule 3. Runs once per heartbeat of the stream's time, because every renewal arrives here. */

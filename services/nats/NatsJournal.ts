@@ -40,10 +40,11 @@ import {
   resolveClaimCheck,
 } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
-import { Nats, type NatsShape, type WaitingEvent } from "./client/Nats.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
+import type { WaitingWrite } from "./client/WaitingWrites.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 import { readAddress } from "./readAddress.ts";
 import { untrimmed } from "./untrimmed.ts";
@@ -104,6 +105,9 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
 const streamOf = ({ subjects }: NatsShape, id: AgentId): string =>
   subjects.streamOf("journal", subjects.groupOf(id));
 
+const eventOf = (nats: NatsShape, id: AgentId): string =>
+  `stored an event of ${streamOf(nats, id)}`;
+
 interface AppendOptions {
   readonly expectedSeq: Sequence;
   readonly signal: AbortSignal;
@@ -118,13 +122,14 @@ function append(
   options: AppendOptions,
 ): Promise<AppendResult> {
   if (options.signal.aborted) return Promise.resolve({ _tag: "Unknown", message: "not tried" });
-  return tryAppend(nats, id, data, options).then((outcome) =>
-    outcome._tag === "Stored"
-      ? outcome
-      : whileWaiting(nats, id, (event) =>
-          appendAgain(nats, blobs, id, data, { ...options, first: outcome, event }),
-        ),
-  );
+  return tryAppend(nats, id, data, options).then((outcome) => {
+    if (outcome._tag !== "Stored")
+      return whileWaiting(nats, id, (event) =>
+        appendAgain(nats, blobs, id, data, { ...options, first: outcome, event }),
+      );
+    if (nats.waitingWrites.hasRefused) nats.waitingWrites.stored(eventOf(nats, id));
+    return outcome;
+  });
 }
 
 function tryAppend(
@@ -139,19 +144,18 @@ function tryAppend(
 
 type NotStored = Exclude<PublishOutcome, { _tag: "Stored" }>;
 
-/** While `store` runs, the event is one of `waitingEvents`. */
+/** While `store` runs, the event is one of `waitingWrites`. */
 async function whileWaiting<A>(
   nats: NatsShape,
   id: AgentId,
-  store: (event: WaitingEvent) => Promise<A>,
+  store: (event: WaitingWrite) => Promise<A>,
 ): Promise<A> {
-  const { waitingEvents } = nats;
-  const event = { stream: streamOf(nats, id), sinceMs: performance.now(), why: "not tried" };
-  waitingEvents.add(event);
+  const { waitingWrites } = nats;
+  const event = waitingWrites.begin(eventOf(nats, id));
   try {
     return await store(event);
   } finally {
-    waitingEvents.delete(event);
+    waitingWrites.end(event);
   }
 }
 
@@ -161,20 +165,23 @@ async function appendAgain(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  { first, event, ...options }: AppendOptions & { readonly first: NotStored; readonly event: WaitingEvent }, // prettier-ignore
+  { first, event, ...options }: AppendOptions & { readonly first: NotStored; readonly event: WaitingWrite }, // prettier-ignore
 ): Promise<AppendResult> {
   const { expectedSeq, signal } = options;
   let last = first;
   for (let attempt = 0; ; attempt++) {
     event.why = last.message;
     if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, { ...options, event });
-    if (last._tag === "Denied") return { _tag: "Unknown", message: last.message };
+    if (last._tag === "Denied") {
+      nats.waitingWrites.refuse(event.what, last.message);
+      return { _tag: "Unknown", message: last.message };
+    }
     const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
     // One refusal may be the end of an election; a lost connection has a line of its own.
     if (attempt > 0 && nats.connection.connected())
       nats.connection.log("warn", "an event could not be stored; its turn waits", {
-        stream: event.stream,
+        stream: streamOf(nats, id),
         why: last.message,
       });
     await retryPause(nats.connection, attempt, signal);
@@ -268,7 +275,7 @@ async function appendLarge(
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
-  { event, ...options }: AppendOptions & { readonly event: WaitingEvent },
+  { event, ...options }: AppendOptions & { readonly event: WaitingWrite },
 ): Promise<AppendResult> {
   event.why = "its blob is being stored";
   const { check, frame } = newClaimCheck("journal", id, data);

@@ -18,7 +18,7 @@ import { Nats, type NatsShape } from "./client/Nats.ts";
 import { headers } from "./client/ReplyInbox.ts";
 
 export function makeNatsTimers(nats: NatsShape): TimersShape {
-  const { subjects, shards, publisher, api } = nats;
+  const { subjects, shards, publisher, api, waitingWrites, connection } = nats;
   return {
     arm: async (id, name, atMs, envelope) => {
       const shard = shardOf(id, shards);
@@ -28,8 +28,15 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
           ["Nats-Schedule-Target", subjects.due(shard, id)],
         ),
       });
+      const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
+      const what = `stored a timer of ${stream}`;
+      if (outcome._tag === "Stored") return waitingWrites.stored(what);
+      const why = outcome.message;
+      // One refusal may be the end of an election; a lost connection has a line of its own.
+      if (waitingWrites.refuse(what, why) && connection.connected())
+        connection.log("warn", "a timer could not be stored; its turn waits", { stream, why });
       // An ambiguous timer may be stored. The caller arms it again, which replaces it.
-      if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+      throw new BrokerUnavailable({ message: outcome.message });
     },
     disarm: (id, name) =>
       orUnavailable(async () => {

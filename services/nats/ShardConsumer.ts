@@ -15,6 +15,7 @@
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
@@ -231,17 +232,32 @@ export class ShardConsumer {
   }
 
   private async recreate(firstAttempt: number): Promise<void> {
-    const { signal } = this.stopping;
+    const { connection, waitingWrites } = this.nats;
+    const { stopping, shard } = this;
+    const { signal } = stopping;
+    const what = `stored the consumer of shard ${shard}`;
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
-      await retryPause(this.nats.connection, attempt, signal);
+      await retryPause(connection, attempt, signal);
       try {
         await this.consumers.deleteOwn(this.consumerName);
-        return await this.createConsumer();
+        await this.createConsumer();
+        break;
       } catch (error) {
-        if (!isNotUnique(error)) continue;
-        attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
-        await this.consumers.deleteEarlier().catch(() => undefined); // retried
+        if (isNotUnique(error)) {
+          attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
+          waitingWrites.stored(what);
+          await this.consumers.deleteEarlier().catch(() => undefined); // retried
+          continue;
+        }
+        const why = messageOf(error);
+        // One refusal may be the end of an election; a lost connection has a line of its own.
+        if (waitingWrites.refuse(what, why) && connection.connected())
+          connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
+            shard,
+            why,
+          });
       }
     }
+    waitingWrites.stored(what);
   }
 }

@@ -68,6 +68,15 @@ export interface ServedConsole {
   readonly stop: () => Promise<void>;
 }
 
+export interface Provisioned {
+  /** For people: what exists now. */
+  readonly lines: readonly string[];
+  /** Streams of an existing installation that were missing. They were created again, empty. */
+  readonly lost: readonly string[];
+  /** Whether timers, or the triggers of queue items, were among them. */
+  readonly lostTriggers: boolean;
+}
+
 export interface Joins {
   readonly time: TimeShape;
   readonly log: (options: LogOptions) => LogShape;
@@ -77,8 +86,7 @@ export interface Joins {
     source: ConsoleSource,
     settings: ConsoleSettings,
   ) => Promise<ServedConsole>;
-  /** Resolves to lines for people: what was created and what existed. */
-  readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;
+  readonly provision: (target: Target, settings: ProvisionSettings) => Promise<Provisioned>;
   /**
    * The first half of a start, which runs before the module is loaded, so that the broker starts
    * meanwhile. What `Begun.start` needs is also imported here: after a module was loaded, each

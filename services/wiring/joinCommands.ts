@@ -80,6 +80,7 @@ export function explain(error: unknown): string {
   // By their fields: the ports are not imported for a message.
   if (error instanceof Error && "_tag" in error) {
     if (error._tag !== "BrokerUnavailable") return error.message;
+    if ("isMissing" in error) return `At the broker, ${error.message}`;
     return "isRefusal" in error
       ? `The broker refuses it: ${error.message}. Is it the login for this command (deploy/nats/permissions.conf)?`
       : `The broker can't be reached: ${error.message}`;

@@ -217,16 +217,16 @@ const prepareRuntime = (
 
 /** `lease`: of the process's own lease. */
 function longestUnstored(
-  { waitingEvents }: Pick<NatsShape, "waitingEvents">,
+  { waitingWrites }: Pick<NatsShape, "waitingWrites">,
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
   const nowMs = machineTime.monotonicMs();
-  const all = Array.from(waitingEvents, ({ stream, sinceMs, why }) => ({
-    what: `an event of ${stream}`,
+  const all = waitingWrites.all.map(({ what, sinceMs, why }) => ({
+    what,
     forMs: nowMs - sinceMs,
     why,
   }));
-  if (lease !== undefined) all.push({ what: "this process's lease", ...lease });
+  if (lease !== undefined) all.push({ what: "stored this process's lease", ...lease });
   return all.toSorted((a, b) => b.forMs - a.forMs)[0];
 }
 

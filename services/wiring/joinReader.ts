@@ -36,6 +36,7 @@ import { joinArchive } from "./joinArchive.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
 import { openScoped } from "./openScoped.ts";
 import type { ProvisionSettings } from "./ProcessSettings.ts";
+import type { Provisioned } from "./Joins.ts";
 import type { ReadPorts, ReaderOptions, Target } from "./ReadPorts.ts";
 import { tellErased } from "./tellErased.ts";
 import { watchCalls } from "./watchCalls.ts";
@@ -117,16 +118,18 @@ async function* letters({
 }
 
 /**
- * Creates or completes the installation and returns lines for people. Rejects with
- * `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`.
+ * Creates or completes the installation. Rejects with `ShardCountMismatch`, `StreamGroupsRefused`,
+ * `ProvisioningRefused` or `BrokerUnavailable`.
  */
 export async function provisionTarget(
   target: Target,
   settings: ProvisionSettings,
-): Promise<readonly string[]> {
+): Promise<Provisioned> {
+  const lost: string[] = [];
+  const onLost = (stream: string): void => void lost.push(stream);
   const layer = natsLayer({
     ...natsOptions(target, "provision", commandLog()),
-    provision: { ...provisionOptions(settings), moveInbox: true },
+    provision: { ...provisionOptions(settings), moveInbox: true, onLost },
   });
   const look = Effect.gen(function* () {
     const nats = yield* Nats;
@@ -134,11 +137,17 @@ export async function provisionTarget(
       try: () => readDurability(nats),
       catch: unavailable,
     });
-    return [
-      `Namespace ${target.namespace}: streams and buckets exist`,
-      `${counted(nats.shards, "shard")}${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
-      `Durability: ${describeDurability(durability)}`,
-    ];
+    const { subjects } = nats;
+    const triggers = [...subjects.streamsOf("timers"), ...subjects.streamsOf("inbox")];
+    return {
+      lines: [
+        `Namespace ${target.namespace}: streams and buckets exist`,
+        `${counted(nats.shards, "shard")}${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
+        `Durability: ${describeDurability(durability)}`,
+      ],
+      lost,
+      lostTriggers: lost.some((stream) => triggers.includes(stream)),
+    };
   });
   return Effect.runPromise(Effect.scoped(Effect.provide(look, layer)));
 }

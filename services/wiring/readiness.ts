@@ -22,7 +22,7 @@ interface ShardCounts {
 
 /** A write that the process tries again and again. */
 export interface Unstored {
-  /** E.g. "this process's lease". */
+  /** What the broker has not done: "stored this process's lease". */
   readonly what: string;
   readonly forMs: number;
   /** The reason of the last attempt. */
@@ -60,7 +60,7 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
 const describeUnstored = (unstored: Unstored | undefined, overdueMs: number): string | undefined =>
   unstored === undefined || unstored.forMs <= overdueMs
     ? undefined
-    : `the broker has not stored ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s: ${unstored.why}. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)`;
+    : `the broker has not ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s: ${unstored.why}. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)`;
 
 export function readinessOf(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;

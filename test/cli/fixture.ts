@@ -127,9 +127,11 @@ export class CliFixture {
         close: async () => void this.opened--,
       };
     },
-    provision: async (target, settings) => [
-      `${target.natsUrl} ${target.namespace} ${JSON.stringify(settings)}`,
-    ],
+    provision: async (target, settings) => ({
+      lines: [`${target.natsUrl} ${target.namespace} ${JSON.stringify(settings)}`],
+      lost: [],
+      lostTriggers: false,
+    }),
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
     openDatabases: () => Promise.reject(new Error("not in these tests")),

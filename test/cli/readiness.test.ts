@@ -40,7 +40,7 @@ describe("a gateway", () => {
   });
 
   test("stays ready while the broker stores nothing, and reports it", () => {
-    const unstored = { what: "this process's lease", forMs: 12_000, why: "no ack" };
+    const unstored = { what: "stored this process's lease", forMs: 12_000, why: "no ack" };
     expect(readinessOf({ ...gatewayAlone, unstored })).toEqual({
       ready: true,
       note: `durability: weak\nstorage: ${UNSTORED}`,
@@ -72,7 +72,7 @@ describe("a host", () => {
 
   test("is not ready while the broker stores nothing, which is why shards have no owner", () => {
     const host = { ready: false, shardsUnowned: 8, shardsOverdue: 8 };
-    const unstored = { what: "this process's lease", forMs: 12_000, why: "no ack" };
+    const unstored = { what: "stored this process's lease", forMs: 12_000, why: "no ack" };
     const facts = { ...gatewayAlone, gateway: undefined, host, unstored };
     expect(readinessOf(facts)).toEqual({ ready: false, reason: UNSTORED });
   });

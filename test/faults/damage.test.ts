@@ -9,6 +9,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
+import { WaitingWrites } from "../../services/nats/client/WaitingWrites.ts";
 import { objectStore } from "../../services/nats/layout/blobStores.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
@@ -116,7 +117,7 @@ async function handMade(): Promise<Material> {
     subjects,
     reader: empty.reader,
     publisher: { publish: store },
-    waitingEvents: new Set(),
+    waitingWrites: new WaitingWrites(),
     journalPublishers: [{ publishAfter: (_: Sequence, subject: string, data: Uint8Array) => store(subject, data) }],
     messageBytesMax: PAYLOAD_BYTES_MAX,
   } as unknown as NatsShape; // prettier-ignore

@@ -32,7 +32,7 @@ async function rigOf() {
 }
 
 test.each([
-  ["with the bytes that its consumer found", CLAIM, "inbox envelope"],
+  ["with the bytes that its consumer found", CLAIM, "stored body is lost"],
   ["by number", undefined, LOST.message],
 ])("an input that is delivered %s", async (_how, data, reason) => {
   const { rig, first } = await rigOf();

@@ -29,8 +29,18 @@ describe("acknowledged is on disk", () => {
     const durability = judge(THREE, answersOf({ a: true, b: true }), 3);
     expect(durability).toEqual({ _tag: "Durable", replicas: 3, away: ["c"] });
     expect(describeDurability(durability)).toBe(
-      "acknowledged is on disk (3 copies; without c, which did not answer)",
+      "acknowledged is on disk (3 copies; without c, which did not answer or stores nothing)",
     );
+  });
+
+  test("while one of three has turned JetStream off, as its disk is full", () => {
+    const answers = answersOf({ a: true, b: true });
+    // As nats-server 2.15.1 answers then.
+    answers.set("c", {
+      server: { name: "c" },
+      data: { disabled: true, config: { sync_interval: 0 } },
+    });
+    expect(judge(THREE, answers, 3)).toEqual({ _tag: "Durable", replicas: 3, away: ["c"] });
   });
 
   test("except if one that answers syncs later", () => {

@@ -126,6 +126,23 @@ describe("provisioning", () => {
     expect(config["max_age"]).toBe(2_000_000_000);
   });
 
+  it("removes a limit by which the inbox, timers or journal would drop what was stored", async () => {
+    const nats = await open(newNamespace(), { shards: 2 });
+    const { inbox, timers, journal } = nats.subjects.stream;
+    const edit = async (name: string, limit: object): Promise<void> => {
+      const { config } = await nats.api.call<{ config: object }>(`STREAM.INFO.${name}`);
+      await nats.api.call(`STREAM.UPDATE.${name}`, { ...config, ...limit });
+    };
+    const hour = 3_600_000_000_000;
+    for (const name of [inbox, timers, journal]) await edit(name, { max_age: hour });
+    await edit(timers, { max_age: hour, max_msgs: 10, max_bytes: 1_000_000 });
+    await open(nats.subjects);
+    for (const name of [inbox, timers, journal]) {
+      const { config } = await nats.api.call<{ config: object }>(`STREAM.INFO.${name}`);
+      expect(config).toMatchObject({ max_age: 0, max_msgs: -1, max_bytes: -1 });
+    }
+  });
+
   it("restores the settings of a changed stream, and keeps an operator's limit", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects);

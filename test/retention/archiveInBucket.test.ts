@@ -1,7 +1,7 @@
 /** A bucket that is away, refuses, throttles or keeps half: nothing is trimmed, nothing lost. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { S3Store, type S3StoreOptions } from "../../services/archive/S3Store.ts";
@@ -27,6 +27,9 @@ async function freePort(): Promise<number> {
   await new Promise((resolve) => listening.close(resolve));
   return port;
 }
+
+/** In place of the minute that a request may take. */
+const ABORTED_MS = 200;
 
 interface Fault {
   /** What `/readyz` has to say of it. */
@@ -135,6 +138,27 @@ test.each(Object.entries(FAULTS))(
     const whole = archivedJournal({ ...agent.ports, archive });
     expect(await collect(whole.read(ID, { fromSeq: 1 as Sequence }))).toEqual(all);
     await stopped(agent, retention);
+  },
+);
+
+test.each([false, true])(
+  "a server that never answers is named (it begins to: %s)",
+  async (begins) => {
+    const store = storeWith({});
+    await store.put("a", new Uint8Array(100));
+    server.fault = (_request, response) => {
+      if (begins) response.writeHead(200, { "content-length": "100" }).write("half");
+    };
+    const limit = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => {
+      const controller = new AbortController();
+      setTimeout(() => controller.abort(), ABORTED_MS);
+      return controller.signal;
+    });
+    try {
+      await expect(store.get("a")).rejects.toThrow(/^TimeoutError: no whole answer within 60 s$/);
+    } finally {
+      limit.mockRestore();
+    }
   },
 );
 

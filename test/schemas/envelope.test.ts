@@ -93,4 +93,9 @@ describe("the hand-written check of an envelope's head", () => {
     const withoutKey = { kind: "webhook", time: 1 };
     expect(() => decodeEnvelope(encodeFrame(withoutKey))).toThrow(CorruptFrame);
   });
+
+  it("names what is missing where only the claim check of a large input is left", () => {
+    const claim = { blob: "inbox/A/a/1", bytes: 3 };
+    expect(() => decodeEnvelope(encodeFrame({ claim }))).toThrow("the input's stored body is lost");
+  });
 });

@@ -2,21 +2,29 @@
  * `agents provision`: creates an installation's streams and buckets at the broker, or completes
  * them. The operator of the broker runs it once. Running it again with the same options changes
  * nothing.
+ *
+ * If the broker has lost the stream of the timers or an inbox, agents would sleep past their
+ * schedules, and their queues would not run. Once the stream exists again, their timers and
+ * triggers are stored again (`armAll`).
  */
 import type { Command } from "commander";
+import { counted } from "../../../schemas/counted.ts";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { ProvisionSettings } from "../../wiring/ProcessSettings.ts";
 import type { Target } from "../../wiring/ReadPorts.ts";
+import { armAll } from "../agents/wakeAgent.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
 import * as option from "../options/options.ts";
 import { provisionSettings, type GivenProvision } from "../options/servingOptions.ts";
+import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 interface ProvisionCommandOptions {
   readonly target: Target;
   readonly settings: ProvisionSettings;
+  readonly arm: boolean;
   readonly json: boolean;
 }
 
@@ -24,6 +32,7 @@ interface ProvisionCommandOptions {
 interface Given extends GivenLogin, GivenProvision {
   readonly nats: string;
   readonly namespace?: string;
+  readonly arm?: boolean;
   readonly json?: boolean;
 }
 
@@ -40,6 +49,10 @@ export function addProvision(program: Command, { joins, terminal }: CommandConte
     .addOption(option.placementCluster())
     .addOption(option.placementTag())
     .addOption(option.leaseTtl())
+    .option(
+      "--arm",
+      "arms the timers of all schedules and wakes agents with queue items, as is done by itself if the stream of the timers or an inbox was missing: for one that was emptied, or restored from an older copy",
+    )
     .addOption(option.json())
     .addHelpText("after", "\nExample:\n  agents provision --nats nats://nats:4222 --replicas 3")
     .action(async (given: Given) => {
@@ -48,18 +61,42 @@ export function addProvision(program: Command, { joins, terminal }: CommandConte
         login: loginOf(given, terminal.cwd),
         namespace: given.namespace ?? NAMESPACE_FALLBACK,
       };
-      const json = given.json === true;
-      await provision(joins, terminal, { target, settings: provisionSettings(given), json });
+      const settings = provisionSettings(given);
+      const { arm = false, json = false } = given;
+      await provision(joins, terminal, { target, settings, arm, json });
     });
 }
 
 /** Prints what exists afterwards. Rejects as `Joins.provision` does. */
 async function provision(
-  joins: Pick<Joins, "provision">,
+  joins: Pick<Joins, "provision" | "openReader" | "time">,
   terminal: Terminal,
-  { target, settings, json }: ProvisionCommandOptions,
+  { target, settings, arm, json }: ProvisionCommandOptions,
 ): Promise<void> {
-  const lines = await joins.provision(target, settings);
-  if (json) terminal.out(JSON.stringify({ namespace: target.namespace, result: lines }));
-  else for (const line of lines) terminal.out(line);
+  const { lines, lost, lostTriggers } = await joins.provision(target, settings);
+  for (const stream of lost)
+    terminal.err(`${stream} was missing. It exists again, without what it held.`);
+  const armed = arm || lostTriggers ? await armIn(joins, terminal, target) : undefined;
+  if (json)
+    return terminal.out(
+      JSON.stringify({ namespace: target.namespace, result: lines, lost, ...armed }),
+    );
+  for (const line of lines) terminal.out(line);
+  if (armed !== undefined)
+    terminal.out(
+      `${counted(armed.timers, "timer")} armed, ${counted(armed.woken, "agent")} with queue items woken`,
+    );
+}
+
+async function armIn(
+  { openReader, time }: Pick<Joins, "openReader" | "time">,
+  terminal: Terminal,
+  target: Target,
+): ReturnType<typeof armAll> {
+  const ports = await openReader(target);
+  try {
+    return await armAll(ports, time, new Progress(terminal, time, "agents armed"));
+  } finally {
+    await ports.close();
+  }
 }

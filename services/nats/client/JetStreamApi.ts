@@ -73,14 +73,12 @@ export class JetStreamApi {
   /** `verb` as in `STREAM.INFO.<name>`. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
   async call<A>(verb: string, body?: object): Promise<A> {
     const data = body === undefined ? new Uint8Array(0) : encoder.encode(JSON.stringify(body));
-    const message = await this.request(`$JS.API.${verb}`, data);
-    const answer = JSON.parse(message.string()) as Answer;
-    if (answer.error !== undefined)
-      throw new ApiRefusal({
-        code: answer.error.err_code ?? answer.error.code,
-        message: answer.error.description,
-      });
-    return answer as A;
+    const reply = await this.request(`$JS.API.${verb}`, data);
+    const answer = JSON.parse(reply.string()) as Answer;
+    if (answer.error === undefined) return answer as A;
+    const code = answer.error.err_code ?? answer.error.code;
+    const message = code === ApiCode.streamNotFound ? missing(verb) : answer.error.description;
+    throw new ApiRefusal({ code, message });
   }
 
   /**
@@ -126,6 +124,10 @@ export class JetStreamApi {
   }
 }
 
+/** `verb` as in `JetStreamApi.call`. */
+const missing = (verb: string): string =>
+  `the stream ${/^[A-Z]+\.(?:MSG\.)?[A-Z]+\.([^.]+)/.exec(verb)?.[1]} is missing: "agents provision" creates it again`;
+
 /** Every server with JetStream serves the requests about streams, once it has started. */
 const unserved = (subject: string): string =>
   `nothing serves ${subject} now` +
@@ -133,9 +135,20 @@ const unserved = (subject: string): string =>
     ? ": is JetStream enabled there? (nats-server -js, or jetstream {} in its configuration)"
     : "");
 
+/** A stream of the installation does not exist. */
+class StreamMissing extends BrokerUnavailable {
+  /** For what knows errors by their fields alone: the broker was reached. */
+  readonly isMissing = true;
+}
+
 /** Converts an adapter's error to the port's. Unhandled refusals mean "retry later". */
-export const unavailable = (error: unknown): BrokerUnavailable =>
-  error instanceof BrokerUnavailable ? error : new BrokerUnavailable({ message: messageOf(error) });
+export function unavailable(error: unknown): BrokerUnavailable {
+  if (error instanceof BrokerUnavailable) return error;
+  const message = messageOf(error);
+  return error instanceof ApiRefusal && error.code === ApiCode.streamNotFound
+    ? new StreamMissing({ message })
+    : new BrokerUnavailable({ message });
+}
 
 /** Resolves as `ask` does. Rejects with `BrokerUnavailable` where it rejects with anything. */
 export async function orUnavailable<A>(ask: () => Promise<A>): Promise<A> {

@@ -11,15 +11,7 @@ import type { JetStreamApi } from "./JetStreamApi.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 import type { ReplyInbox } from "./ReplyInbox.ts";
 import type { StreamReader } from "./StreamReader.ts";
-
-/** An event that is sent again and again until it is stored. */
-export interface WaitingEvent {
-  readonly stream: string;
-  /** By `performance.now()`. */
-  readonly sinceMs: number;
-  /** The reason of the last attempt. */
-  why: string;
-}
+import type { WaitingWrites } from "./WaitingWrites.ts";
 
 export interface NatsShape {
   readonly connection: NatsConnectionShape;
@@ -43,8 +35,7 @@ export interface NatsShape {
   readonly inboxPublishers: ReadonlyArray<StreamPublisher>;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
-  /** Events that a first attempt did not store, and large ones that are being stored. */
-  readonly waitingEvents: Set<WaitingEvent>;
+  readonly waitingWrites: WaitingWrites;
   readonly shards: number;
   readonly streamGroups: number;
   readonly leaseTtlMs: number;

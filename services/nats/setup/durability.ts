@@ -8,9 +8,9 @@
  * to the account: `deploy/nats/accounts.conf`). Without it the result is "unknown" and never a
  * guess.
  *
- * A server that is silent where others answer is away and stores nothing. Acknowledgements then
- * come from the others, a majority of each stream's copies. The server is asked again once it is
- * back.
+ * A server that is silent where others answer, or has turned JetStream off, is away and stores
+ * nothing. Acknowledgements then come from the others, a majority of each stream's copies. The
+ * server is asked again once it is back.
  */
 import * as Data from "effect/Data";
 import type { NatsShape } from "../client/Nats.ts";
@@ -19,7 +19,7 @@ import { isNoResponders } from "../client/ReplyInbox.ts";
 export type Durability =
   /**
    * Acknowledged messages are on disk on `replicas` servers, on a majority of them before the
-   * acknowledgement. `away`: the servers that hold copies and did not answer. The caller asks them
+   * acknowledgement. `away`: the servers that hold copies and store nothing. The caller asks them
    * again.
    */
   | { readonly _tag: "Durable"; readonly replicas: number; readonly away: ReadonlyArray<string> }
@@ -46,6 +46,8 @@ interface StreamInfo {
 export interface ServerAnswer {
   readonly server: { readonly name: string };
   readonly data?: {
+    /** JetStream is off there. The server turns it off itself when its disk is full. */
+    readonly disabled?: boolean;
     readonly config?: { readonly sync_always?: boolean; readonly sync_interval?: number };
   };
 }
@@ -83,7 +85,10 @@ export function describeDurability(durability: Durability): string {
   const copies = replicas === 1 ? "1 copy: lost with its disk" : `${replicas} copies`;
   if (durability._tag === "Durable") {
     const { away } = durability;
-    const without = away.length === 0 ? "" : `; without ${away.join(", ")}, which did not answer`;
+    const without =
+      away.length === 0
+        ? ""
+        : `; without ${away.join(", ")}, which did not answer or stores nothing`;
     return `acknowledged is on disk (${copies}${without})`;
   }
   const start = durability._tag === "Weak" ? "not power-safe" : "unknown";
@@ -106,8 +111,8 @@ export function judge(
 ): Durability {
   const silent: string[] = [];
   for (const name of new Set(holders.flat())) {
-    const config = answers.get(name)?.data?.config;
-    if (config === undefined) silent.push(name);
+    const { config, disabled } = answers.get(name)?.data ?? {};
+    if (config === undefined || disabled === true) silent.push(name);
     else if (config.sync_always !== true)
       return {
         _tag: "Weak",

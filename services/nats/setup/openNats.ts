@@ -27,6 +27,7 @@ import {
 } from "./provision.ts";
 import { ReplyInbox } from "../client/ReplyInbox.ts";
 import { StreamReader } from "../client/StreamReader.ts";
+import { WaitingWrites } from "../client/WaitingWrites.ts";
 
 export interface OpenOptions {
   /**
@@ -79,7 +80,7 @@ export async function openNats(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
     reader,
-    waitingEvents: new Set(),
+    waitingWrites: new WaitingWrites(),
     ...installation,
     get messageBytesMax() {
       return payloadBytesMax(connection) - HEADER_BYTES_MAX;

@@ -50,9 +50,12 @@ export interface ProvisionOptions {
   /**
    * Whether an older release's inbox may be replaced (`moveInbox`). Only for processes that never
    * run it concurrently: `agents provision`, and `agents dev` with a server of its own. Without it
-   * such an inbox is refused.
+   * such an inbox is refused. So is a lost inbox, timers' stream or journal: agents would go on
+   * without what it held, and nobody would know.
    */
   readonly moveInbox?: boolean;
+  /** Called for each stream that was missing, although a later one exists, and is created again. */
+  readonly onLost?: (stream: string) => void;
 }
 
 /** What an installation was provisioned with. */
@@ -119,10 +122,15 @@ export async function provision(
   const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
   if (outdated.length > 0) await checkMovable(broker, laid, options);
   for (const old of outdated) await retireInbox(broker, laid, old!.config);
+  // They are created in this order, also by a run that was interrupted.
+  const last = there.findLastIndex((found) => found !== undefined);
   for (const [i, config] of configs.entries()) {
     if (outdated.includes(there[i])) continue;
+    const isGone = i < last && outdated.length === 0 && there[i] === undefined;
+    if (isGone && options.moveInbox !== true) await refuseIfLost(api, laid, config.name);
     const found = there[i] ?? (await createOrFind(api, config));
     if (found !== undefined) await complete(api, config, found.config, options);
+    else if (isGone) options.onLost?.(config.name);
   }
   for (const group of laid.groups) {
     const name = laid.streamOf("inbox", group);
@@ -191,6 +199,18 @@ const afterAllEpochs = (bucket: StreamConfig): StreamConfig => ({
   ...bucket,
   first_seq: Date.now(),
 });
+
+/** Looks again: another process may have created the streams while this one looked for them. */
+async function refuseIfLost(api: JetStreamApi, subjects: Subjects, stream: string): Promise<void> {
+  const kinds = ["inbox", "timers", "journal"] as const;
+  if (!kinds.some((kind) => subjects.streamsOf(kind).includes(stream))) return;
+  if ((await info(api, stream)) !== undefined) return;
+  throw new ProvisioningRefused({
+    stream,
+    code: 0,
+    message: `the stream ${stream} is missing, although others of the installation exist: run "agents provision", which creates it again and says what was lost`,
+  });
+}
 
 /** An inbox with scheduled messages, which the server never turns off. */
 const isOutdated = (subjects: Subjects, { name, allow_msg_schedules }: StreamConfig): boolean =>
@@ -307,9 +327,11 @@ async function complete(
 ): Promise<void> {
   const kept = new Set(["metadata", "storage"]); // the first provisioning's, for ever
   if (options.replicas === undefined) kept.add("num_replicas");
-  if (options.leaseTtlMs === undefined) kept.add("max_age").add("duplicate_window");
-  // Limits that an operator has set are kept.
-  for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
+  if (options.leaseTtlMs === undefined && wanted["max_age"] !== 0)
+    kept.add("max_age").add("duplicate_window");
+  // An operator's limits are kept, but on timers they would drop the oldest of what was stored.
+  if (wanted["allow_msg_schedules"] !== true)
+    for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
   const changes = Object.entries(wanted).filter(
     ([key, value]) => !kept.has(key) && !same(found[key], value),
   );

@@ -1,0 +1,76 @@
+/** A host whose login lacks a right that its agents need: it is not ready, and names the right. */
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { postLedger } from "../kit/postLedger.ts";
+import { deployNats, type Deployed } from "./DeployedNats.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
+
+const MODULE = fileURLToPath(new URL("../cli/keeperModule.ts", import.meta.url));
+
+/** The broker takes 1 MB in one. */
+const PAST_ONE_MESSAGE = 2_000_000;
+
+let installation: Installation;
+afterEach(() => installation?.kill());
+
+/** A broker whose user `host` lacks the right. */
+const deployWithout = (right: string): Promise<Deployed> =>
+  deployNats({
+    config: "single.conf",
+    edit: (text) => {
+      const at = text.indexOf("host_may {");
+      return text.slice(0, at) + text.slice(at).replace(`"${right}"`, `"none"`);
+    },
+  });
+
+const isNotReady = (host: AgentsProcess, reason: RegExp): Promise<unknown> =>
+  pollUntil("the host is not ready, and names the right", async () => {
+    const answer = await host.admin("/readyz");
+    const saw = await answer.text();
+    return (answer.status === 503 && reason.test(saw)) || { done: false, saw };
+  });
+
+test.each([
+  ["agents.journal.>", "an event of agents_JOURNAL", "agents\\.journal\\.Keeper\\.one"],
+  ["agents.timer.>", "a timer of agents_TIMERS", "agents\\.timer\\.\\d\\.Keeper\\.one\\."],
+])("a host that may not publish to %s is not ready", async (right, what, named) => {
+  const broker = await deployWithout(right);
+  installation = await Installation.start({
+    broker,
+    shards: 2,
+    leaseTtlMs,
+    gateway: false,
+    module: MODULE,
+  });
+  const host = await installation.startHost("host");
+  await host.ready();
+  const asked = installation.agents("call", "Keeper", "one", "plan", "3600", '"later"');
+  await isNotReady(
+    host,
+    new RegExp(`not stored ${what} for \\d+ s: the login may not use ${named}`),
+  );
+  expect(await host.metric("agents_unstored_seconds")).toBeGreaterThan(0);
+  expect((await asked).code).toBe(1);
+});
+
+test("a host that can't read an input's body, for which its shard waits, is not ready", async () => {
+  const right = "$JS.API.STREAM.MSG.GET.agents_BODIES";
+  installation = await Installation.start({
+    broker: await deployWithout(right),
+    shards: 1,
+    leaseTtlMs,
+    env: { DEADLINE_MS: "1500" },
+  });
+  const host = await installation.startHost("host");
+  const { gateway } = installation;
+  await gateway.ready();
+  const large = { agent: "one", id: "w1", noise: "x".repeat(PAST_ONE_MESSAGE) };
+  expect(await postLedger(gateway.url, large)).toBe(202);
+  await isNotReady(
+    host,
+    /not returned the body of an input of agents_INBOX for \d+ s: the login may not use \$JS\.API\.STREAM\.MSG\.GET\.agents_BODIES/,
+  );
+});
