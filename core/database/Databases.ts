@@ -154,6 +154,8 @@ export interface DatabasesShape {
   readonly discard: (id: AgentId) => void;
   /** Bytes that all of them hold in memory now. */
   readonly memoryBytes: () => number;
+  /** Bytes of the process's memory that they have reserved and that hold nothing now. */
+  readonly unusedBytes: () => number;
 }
 
 export class Databases extends Context.Service<Databases, DatabasesShape>()(

@@ -84,7 +84,9 @@ export class ResponseStreams {
       this.watch(id, stream);
       return { bytes };
     } catch (error) {
-      this.agent.log.warn("the body of a response failed", { error: messageOf(error) });
+      // As in `runTurn`: the text may be a getter of the turn.
+      const text = this.agent.inTurn(turn, () => messageOf(error));
+      this.agent.log.warn("the body of a response failed", { error: text });
       this.forget(id);
       return { bytes: new Uint8Array(0), end: "failed" };
     }

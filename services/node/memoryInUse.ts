@@ -1,10 +1,11 @@
 /**
- * Measures how much of its memory a process uses, as its allocators count it: V8's heap, pages and
- * SQLite's heap. The kernel's count is not used, because it includes memory that was freed for
- * reuse. Read by a host (`HostServices.memoryInUse`).
+ * Measures how much of its memory a process uses, as its allocators count it: V8's heap and what
+ * lies outside of it (buffers, pages, SQLite's heap). The kernel's count is not used, because it
+ * includes memory that was freed for reuse. Read by a host (`HostServices.memoryInUse`).
  */
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
+import type { DatabasesShape } from "../../core/database/Databases.ts";
 
 /**
  * Part of the machine's (or container's) memory for agents. The rest is for the broker, the gateway
@@ -46,13 +47,14 @@ export function rssBytesMax(memory?: {
 /** Returns a function for the share in use: 0 is none, 1 is all of `bytesMax` or of V8's limit. */
 export function memoryInUse(options: {
   readonly bytesMax: number;
-  /** Bytes outside of V8's heap: pages, and SQLite's heap. */
-  readonly databaseBytes: () => number;
+  readonly databases: Pick<DatabasesShape, "memoryBytes" | "unusedBytes">;
 }): () => number {
-  const { bytesMax, databaseBytes } = options;
+  const { bytesMax, databases } = options;
   const { heap_size_limit: heapLimit } = getHeapStatistics();
   return () => {
-    const { used_heap_size: heap } = getHeapStatistics();
-    return Math.max((heap + databaseBytes()) / bytesMax, heap / (heapLimit * HEAP_SHARE));
+    const { used_heap_size: heap, external_memory: external } = getHeapStatistics();
+    // At least the databases' own count, should V8 not count the memory of SQLite's heap.
+    const outside = Math.max(databases.memoryBytes(), external - databases.unusedBytes());
+    return Math.max((heap + outside) / bytesMax, heap / (heapLimit * HEAP_SHARE));
   };
 }

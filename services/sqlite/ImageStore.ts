@@ -156,6 +156,11 @@ export class ImageStore {
     return this.pool.used * PAGE_SIZE + this.engine.memoryUsed;
   }
 
+  /** Bytes that it and SQLite's heap have reserved and do not use. */
+  get unusedBytes(): number {
+    return this.pool.unused * PAGE_SIZE + this.engine.bytes.length - this.engine.memoryUsed;
+  }
+
   close(): void {
     this.files.closeAll();
   }

@@ -27,8 +27,15 @@ export class PagePool {
   private readonly slabs: (Slab | undefined)[] = [];
   /** Numbers of the slabs with free slots; the last is filled first. */
   private roomy: number[] = [];
+  /**
+   * A slab whose slots are all free. One is kept, so that taking and freeing a single page in turn
+   * does not allocate each time.
+   */
+  private spare: number | undefined;
   /** Number of slots in use: 0 when every database is closed. */
   used = 0;
+  /** Number of slots in memory that are not in use. */
+  unused = 0;
   /** A page of zeros, for pages that were never written. */
   readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
   /** A page of temporary memory, valid until the next use. */
@@ -42,6 +49,8 @@ export class PagePool {
     this.used++;
     const number = this.roomy.at(-1) ?? this.addSlab();
     const { free } = this.slabs[number]!;
+    if (number === this.spare) this.spare = undefined;
+    this.unused--;
     const slot = free.pop()!;
     if (free.length === 0) this.roomy.pop();
     return (number << SLAB_SHIFT) | slot;
@@ -50,13 +59,14 @@ export class PagePool {
   /** Frees a slot that was taken. */
   free(slot: Slot): void {
     this.used--;
+    this.unused++;
     const number = slot >> SLAB_SHIFT;
     const slab = this.slabs[number]!;
     slab.free.push(slot & (SLAB_PAGES - 1));
     if (slab.free.length === 1) this.roomy.push(number);
-    // The last slab is kept, so that taking and freeing a single page in turn does not allocate
-    // each time.
-    else if (slab.free.length === SLAB_PAGES && this.roomy.at(-1) !== number) this.dropSlab(number);
+    if (slab.free.length < SLAB_PAGES) return;
+    if (this.spare === undefined) this.spare = number;
+    else this.dropSlab(number);
   }
 
   view(slot: Slot): PageView {
@@ -70,12 +80,14 @@ export class PagePool {
     const { bytes, words } = viewOf(new ArrayBuffer(SLAB_PAGES * PAGE_SIZE));
     const free = Array.from({ length: SLAB_PAGES }, (_, i) => SLAB_PAGES - 1 - i);
     this.slabs[number] = { bytes, words, free };
+    this.unused += SLAB_PAGES;
     this.roomy.push(number);
     return number;
   }
 
   private dropSlab(number: number): void {
     this.slabs[number] = undefined;
+    this.unused -= SLAB_PAGES;
     this.roomy = this.roomy.filter((other) => other !== number);
   }
 }

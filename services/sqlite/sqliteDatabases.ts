@@ -96,4 +96,5 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
   },
   discard: (id) => store.discard(id),
   memoryBytes: () => store.memoryBytes,
+  unusedBytes: () => store.unusedBytes,
 });

@@ -41,6 +41,13 @@ interface EnteringCause {
   readonly attempt?: number;
 }
 
+/** Kinds of turns that are never repeated: their id is a connection's or a request's. */
+const CALLS: ReadonlySet<string> = new Set(["request", "connect", "message", "close", "rpc"]);
+
+/** As `NamedTurn.key`. */
+export const keyOf = ({ kind, id }: EnteringCause): string | undefined =>
+  CALLS.has(kind) ? undefined : id;
+
 /** Megabytes that V8's heap and the whole process have. */
 interface BeatMemory {
   readonly heapMb: number;
@@ -92,7 +99,7 @@ export class Board {
 
   /** Called for each turn that enters the thread: no object is made on the way. */
   enter(id: Pick<NamedTurn, "class" | "name">, cause: EnteringCause, limitMs: number): void {
-    const text = `${id.class}\0${cause.kind}\0${cause.attempt ?? 1}\0${id.name.length}\0${id.name}${cause.id ?? ""}`;
+    const text = `${id.class}\0${cause.kind}\0${cause.attempt ?? 1}\0${id.name.length}\0${id.name}${keyOf(cause) ?? ""}`;
     this.numbers[PLACE.textBytes] = this.encoder.encodeInto(text, this.text).written;
     this.numbers[PLACE.limitMs] = limitMs;
   }

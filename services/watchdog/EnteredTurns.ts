@@ -4,12 +4,14 @@
  */
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import { AgentsInMemory } from "./AgentsInMemory.ts";
 import type { Board } from "./Board.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
 import type { WatchedTurns } from "./WatchedTurns.ts";
 
 export class EnteredTurns {
   private readonly checks = new RuntimeChecks();
+  private readonly agents = new AgentsInMemory();
   private last: Turn | undefined;
   /** By the number of the part. */
   private readonly replacedBy: Array<Turn | undefined> = [];
@@ -22,6 +24,7 @@ export class EnteredTurns {
   /** Called at each entry: most turns enter more than once, for their hooks and what they defer. */
   enter(turn: Turn): void {
     if (turn === this.last || !(turn.owner instanceof ActiveAgent)) return;
+    this.agents.add(turn.owner);
     if (this.board.broken !== undefined) return;
     this.checks.look(this.noteReplaced);
     this.show(turn);

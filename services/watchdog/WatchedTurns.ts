@@ -5,7 +5,7 @@
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
-import type { WatchedTurn } from "./Board.ts";
+import { keyOf, type WatchedTurn } from "./Board.ts";
 import type { PausedCode } from "./pausedCode.ts";
 import { sourceLine } from "./sourceLine.ts";
 
@@ -27,11 +27,12 @@ export class WatchedTurns {
   /** Undefined for turns of no agent. */
   nameOf({ owner, cause }: Turn): WatchedTurn | undefined {
     if (!(owner instanceof ActiveAgent)) return undefined;
+    const key = keyOf(cause);
     return {
       class: owner.id.class,
       name: owner.id.name,
       turn: cause.kind,
-      ...(cause.id !== undefined && { key: cause.id }),
+      ...(key !== undefined && { key }),
       attempt: cause.attempt ?? 1,
       limitMs: this.limitOf(owner),
     };

@@ -36,21 +36,25 @@ interface MemoryJudgement {
   readonly over: boolean;
   /** For the log and the dead letter. Undefined: it lacks files, not memory. */
   readonly text: string | undefined;
+  /** Megabytes of what is full, or fullest. */
+  readonly fullMb: number;
 }
 
 export function judgeMemory(seen: MemorySeen): MemoryJudgement {
   const { heapMb, beatRssMb, rssMb, heapLimitMb, rssMaxMb, held, fullForMs } = seen;
   // Rule 4.
-  if (rssMb === undefined) return { full: true, over: fullForMs >= STAYS_MS, text: undefined };
+  if (rssMb === undefined)
+    return { full: true, over: fullForMs >= STAYS_MS, text: undefined, fullMb: 0 };
   const heap = heapMb + Math.max(0, rssMb - beatRssMb); // rule 1
   const heapFull = heapLimitMb > 0 && heap >= heapLimitMb * HEAP_FULL;
   const rssFull = rssMb >= rssMaxMb; // rule 3
   const full = heapFull || rssFull;
   const over = full && (held || fullForMs >= STAYS_MS); // rule 2
+  const fullMb = heapFull ? Math.min(heap, heapLimitMb) : rssMb;
   const text = heapFull
-    ? `its heap had ${Math.round(Math.min(heap, heapLimitMb))} of ${Math.round(heapLimitMb)} MB`
-    : `it had ${Math.round(rssMb)} of ${Math.round(rssMaxMb)} MB`;
-  return { full, over, text };
+    ? `its heap had ${Math.round(fullMb)} of ${Math.round(heapLimitMb)} MB`
+    : `it had ${Math.round(fullMb)} of ${Math.round(rssMaxMb)} MB`;
+  return { full, over, text, fullMb };
 }
 
 /** Megabytes that this process has. Undefined: the system's file about it can't be opened. */

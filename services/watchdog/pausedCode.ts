@@ -1,11 +1,21 @@
 /**
- * The questions of the watchdog's thread to the main thread about code that the debugger has
- * paused, the answers, and its notifications. `startWatchdog` answers.
+ * The questions of the watchdog's thread to the main thread about code that the debugger has paused
+ * and about memory, the answers, and its notifications. `startWatchdog` answers.
  */
 import type { WatchedTurn } from "./Board.ts";
 
 /** The name of the answering function on `globalThis`. */
 export const WHAT_RUNS = "turnkeep.whatRuns";
+
+/** The name on `globalThis` of the function that `AgentsInMemory` provides. */
+export const WHO_HOLDS = "turnkeep.whoHolds";
+
+/** An agent, and the megabytes that its object holds. */
+export interface Holder {
+  readonly class: string;
+  readonly name: string;
+  readonly mb: number;
+}
 
 export interface PausedCode {
   readonly turn: WatchedTurn | undefined;

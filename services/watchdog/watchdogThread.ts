@@ -15,15 +15,15 @@
  *    the control process. A short one is looked into only if it is logged, or if those of its agent
  *    add up (`HeavyHolders`); else it counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn that is most often found running is named, else the last that entered. `exactly` is true
- *    only if it runs nearly always: the memory may be another's. `HeapSites` says who allocated it.
+ *    agent that holds most of it is named (`whoHolds`), else the turn that is most often found
+ *    running, else the last that entered. `HeapSites` says which functions have allocated it.
  * 7. A process that can open no more files is ended (no turn is named), and one whose code has
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
-import { Board, type WatchedTurn } from "./Board.ts";
+import { Board, type NamedTurn, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HeapSites } from "./HeapSites.ts";
 import { HeavyHolders } from "./HeavyHolders.ts";
@@ -33,6 +33,7 @@ import { judgeMemory, residentMb } from "./judgeMemory.ts";
 import { MainThreadDebugger } from "./MainThreadDebugger.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
+import { whoHolds } from "./whoHolds.ts";
 import type { PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
 
 /** A quarter of the least hold that is logged. */
@@ -60,6 +61,11 @@ const HEAP_SAMPLED = 0.5;
  */
 const ANSWER_MS = 3_000;
 const HELD_ANSWER_MS = 500;
+/**
+ * Rule 6: for the answer who holds it. A thread that collects garbage answers afterwards, and one
+ * that runs JavaScript at once.
+ */
+const HOLDER_MS = 1_500;
 /** Rule 6: V8 counts so many as the young generation. */
 const SEMI_SPACES = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
@@ -68,6 +74,7 @@ const OUTSIDE_FACTOR = 4;
 const LOOKS_A_LIMIT = 4;
 
 /** A message, with the fields of the last turn that was found. */
+const FULL = "the memory of a process is nearly full: the process is ended";
 const MANY = "many turns held the thread of their process, one after the other";
 
 const { memory, cpuMs, log, endings, reports, semiSpaceMb, rssMaxMb, ...given } =
@@ -164,7 +171,7 @@ function lookAtMemory(nowMs: number): void {
   if (!judged.over) return;
   isEnding = true;
   if (judged.text === undefined) return endWithoutFiles();
-  void endFull(judged.text);
+  void endFull(judged.text, judged.fullMb);
 }
 
 const checks = new RuntimeChecks();
@@ -191,22 +198,32 @@ function endWithoutFiles(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-async function endFull(text: string): Promise<void> {
+async function endFull(text: string, fullMb: number): Promise<void> {
   const reasonOf = (how: string): string =>
     `the memory of its process was nearly full (${text}) ${how}`;
   const { last } = board;
   // V8 may abort before the code is paused.
   noteEnding(last, reasonOf("and its turn was the last one to begin"), false);
-  const { code, exactly } = await mostSeen();
-  const turn = code?.turn ?? last;
-  write("error", "the memory of a process is nearly full: the process is ended", {
-    ...fieldsOf(turn),
-    ...(code !== undefined && { where: code.where }),
-    exactly,
-    memory: text,
-  });
-  if (code !== undefined)
-    noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
+  const holder = await whoHolds(fullMb, HOLDER_MS);
+  if (holder === undefined) {
+    const { code, exactly } = await mostSeen();
+    const turn = code?.turn ?? last;
+    write("error", FULL, {
+      ...fieldsOf(turn),
+      ...(code !== undefined && { where: code.where }),
+      exactly,
+      memory: text,
+    });
+    if (code !== undefined)
+      noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
+  } else {
+    const { mb, ...agent } = holder;
+    write("error", FULL, { ...agent, heldMb: mb, exactly: true, memory: text });
+    // The input of the last turn spends no attempt.
+    if (last?.key !== undefined) new Endings(endings).forget(last, last.key);
+    const reason = reasonOf(`and its object held some ${mb} MB of it`);
+    noteEnding({ ...agent, turn: "memory", attempt: 1 }, reason, true);
+  }
   const allocatedBy = await sites.largest(isHeldNow() ? HELD_ANSWER_MS : ANSWER_MS);
   if (allocatedBy.length > 0)
     write("error", "functions that allocated what fills the heap", { allocatedBy });
@@ -242,7 +259,7 @@ async function mostSeen(): Promise<{
 }
 
 /** For the next owner of the input, and for the control process. */
-function noteEnding(turn: WatchedTurn | undefined, reason: string, exactly: boolean): void {
+function noteEnding(turn: NamedTurn | undefined, reason: string, exactly: boolean): void {
   if (turn !== undefined) new Endings(endings).note(turn, reason);
   if (reports) report({ ending: { reason, turn, exactly } });
 }

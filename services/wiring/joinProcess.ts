@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
-import { Databases } from "../../core/database/Databases.ts";
+import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
 import { processTargets } from "../../core/runtime/ProcessTargets.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
@@ -123,9 +123,9 @@ const serveRoles = (
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
     yield* prepareRuntime(settings, metrics);
     const shared: Shared = { id, subjects, shards, metrics, calls };
-    const { memoryBytes } = yield* Databases;
+    const databases = yield* Databases;
     const hostOptions = (): RunHostOptions => ({
-      ...hostSettings(settings, shared, memoryBytes),
+      ...hostSettings(settings, shared, databases),
       module: () => code.host,
       queries,
       onStall: (tell) => {
@@ -239,11 +239,10 @@ interface Shared {
   readonly calls: CallClient;
 }
 
-/** `databaseBytes`: as `DatabasesShape.memoryBytes`. */
 const hostSettings = (
   settings: ProcessSettings,
   { id: hostId, ...shared }: Shared,
-  databaseBytes: () => number,
+  databases: Pick<DatabasesShape, "memoryBytes" | "unusedBytes">,
 ) => ({
   hostId,
   ...shared,
@@ -256,7 +255,7 @@ const hostSettings = (
   isolation: settings.isolation,
   memoryInUse: memoryInUse({
     bytesMax: (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-    databaseBytes,
+    databases,
   }),
 });
 

@@ -98,6 +98,7 @@ export class CliFixture {
           open: () => ({ database: doubleDatabase() }),
           discard: () => {},
           memoryBytes: () => 0,
+          unusedBytes: () => 0,
         },
         leases: {
           list: async (prefix) =>

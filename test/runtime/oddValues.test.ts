@@ -17,6 +17,11 @@ const noteRead = (): string => {
   return "read";
 };
 
+const failLater = async (): Promise<void> => {
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  throw { toString: noteRead };
+};
+
 /** What a helper may return in place of a promise. */
 const NO_PROMISES = {
   nothing: undefined,
@@ -40,6 +45,7 @@ class OddAgent extends Agent<object, unknown> {
   override initialState: unknown = { runs: 0 };
 
   override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return new Response(new ReadableStream({ pull: failLater }));
     const { fails = false } = (await request.json()) as { fails?: boolean };
     if (fails) throw WITHOUT_TEXT;
     this.#count();
@@ -186,6 +192,12 @@ describe("a value whose text or JSON is code is first read in its turn", () => {
 
   test.each(["failReadable", "resultReadable"] as const)("in a stub's (%s)", async (method) => {
     await Promise.resolve(agents.agent(OddAgent, "a")[method]()).catch(() => undefined);
+    expect(readInTurn[0]).toBe(true);
+  });
+
+  test("that the body of a response throws", async () => {
+    const response = await agents.fetch("/agents/odd-agent/a");
+    await expect(response.text()).rejects.toThrow();
     expect(readInTurn[0]).toBe(true);
   });
 });

@@ -317,5 +317,6 @@ function simDatabases(databases: DatabasesShape, process: SimProcess): Databases
       if (process.alive) databases.discard(id);
     },
     memoryBytes: databases.memoryBytes,
+    unusedBytes: databases.unusedBytes,
   };
 }

@@ -197,8 +197,9 @@ it("memory of a large transaction is freed", () => {
   const pool = new PagePool();
   const slots = Array.from({ length: 1000 }, () => pool.take());
   expect(new Set(slots).size).toBe(1000);
+  expect(pool.unused).toBe(24); // 16 slabs of 64
   for (const slot of slots) pool.free(slot);
-  expect(pool.used).toBe(0);
+  expect([pool.used, pool.unused]).toEqual([0, 64]);
   // One slab stays for the next page; the slots of dropped ones are not given out twice.
   const again = Array.from({ length: 1000 }, () => pool.take());
   expect(new Set(again).size).toBe(1000);

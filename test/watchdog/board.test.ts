@@ -32,6 +32,15 @@ describe("the board", () => {
     expect(board.last).toEqual(turn);
   });
 
+  it.each(["request", "connect", "message", "close", "rpc"])(
+    "shows no key of a turn that is not repeated (%s): its id is a connection's or a request's",
+    (turn) => {
+      const board = new Board();
+      enter(board, { ...TURN, turn });
+      expect(board.last).not.toHaveProperty("key");
+    },
+  );
+
   it("shows names and keys that contain NUL as they are", () => {
     const board = new Board();
     const turn = { ...TURN, name: "x\0y", key: "a\0b" };

@@ -118,6 +118,20 @@ export class Hoarder extends Holder {
   static override options = { http: "open", cpuSeconds: 60, retry: { maxAttempts: 2 } };
 }
 
+/** Keeps a MB of each webhook, and never leaves memory. */
+export class Keeper extends Holder {
+  static override options = { ...Holder.options, hibernate: false };
+  readonly #kept = new Map<number, unknown>();
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return new Response("alive");
+    await pause(1);
+    const some = Array.from({ length: 8_000 }, (_, n) => ({ a: [n, `x${n}`] }));
+    this.#kept.set(this.#kept.size, some);
+    return new Response("OK");
+  }
+}
+
 export class Neighbour extends Agent<unknown, { readonly count: number }> {
   static override options = { http: "open" };
   override initialState = { count: 0 };
@@ -162,6 +176,7 @@ export default {
   webhooks: [
     webhook("/webhooks/hoarder", { agent: Hoarder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
+    webhook("/webhooks/keeper", { agent: Keeper, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/waiter", { agent: Waiter, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/worker", { agent: Worker, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),

@@ -157,4 +157,22 @@ describe("a turn that fills the memory of its process", () => {
     },
     TIMEOUT_MS * 2,
   );
+
+  test(
+    "that an agent's object holds names this agent, which runs alone, whoever's turn runs then",
+    async () => {
+      let isFull = false;
+      const neighbours = Array.from({ length: 8 }, async (_, n) => {
+        while (!isFull) await rig.send("neighbour", `neighbour-${n}`);
+      });
+      const full = () => rig.host.lines.find(({ message }) => message.includes("is nearly full"));
+      while (full() === undefined) await rig.send("keeper", "hoard");
+      isFull = true;
+      await Promise.all(neighbours);
+      expect(full()).toMatchObject({ class: "Keeper", name: "hoard", exactly: true });
+      expect(full()!["heldMb"]).toBeGreaterThan(90);
+      expect(linesOf("hoard", "it now runs in its own process")).toHaveLength(1);
+    },
+    TIMEOUT_MS * 2,
+  );
 });
