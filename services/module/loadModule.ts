@@ -253,6 +253,21 @@ interface Hooks {
   readonly end: () => void;
 }
 
+/** By major version: the first release in which tsx uses synchronous hooks (its `f`). */
+const TSX_SYNCHRONOUS: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
+  22: [22, 3],
+  24: [11, 1],
+  25: [1, 0],
+};
+
+/** Of a `version` such as `22.22.3`. Below it, Node can't mix them with the hooks of tsx. */
+export function tsxIsSynchronous(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);
+  const first = TSX_SYNCHRONOUS[major];
+  if (first === undefined) return major >= 26;
+  return minor > first[0] || (minor === first[0] && patch >= first[1]);
+}
+
 /** `report` receives the URL of each file of a load. */
 function useHooks(
   report: (file: string, load: number) => void,
@@ -267,9 +282,10 @@ function useHooks(
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
-  if (registerHooks !== undefined) {
-    const { deregister } = registerHooks(synchronousHooks(options, report));
-    return { reported: async () => undefined, end: deregister };
+  const isFit = !given.transforms || tsxIsSynchronous(process.versions.node);
+  if (registerHooks !== undefined && isFit) {
+    const registered = registerHooks(synchronousHooks(options, report));
+    return { reported: async () => undefined, end: () => registered.deregister() };
   }
   const { port1, port2 } = new MessageChannel();
   nodeModule.register(ownFile("services/module/moduleHooks"), {
