@@ -253,17 +253,20 @@ interface Hooks {
   readonly end: () => void;
 }
 
-/** By major version: the first release in which tsx uses synchronous hooks (its `f`). */
-const TSX_SYNCHRONOUS: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
+/** By major version: the first release whose hooks mix. tsx uses synchronous ones from it on. */
+const HOOKS_MIX: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
   22: [22, 3],
   24: [11, 1],
   25: [1, 0],
 };
 
-/** Of a `version` such as `22.22.3`. Below it, Node can't mix them with the hooks of tsx. */
-export function tsxIsSynchronous(version: string): boolean {
+/**
+ * Whether a `version` such as `22.22.3` takes synchronous hooks beside those of the loader thread,
+ * which tsx or a tracer registers. Before, such a process imports no CommonJS package.
+ */
+export function hooksMix(version: string): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);
-  const first = TSX_SYNCHRONOUS[major];
+  const first = HOOKS_MIX[major];
   if (first === undefined) return major >= 26;
   return minor > first[0] || (minor === first[0] && patch >= first[1]);
 }
@@ -282,8 +285,7 @@ function useHooks(
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
-  const isFit = !given.transforms || tsxIsSynchronous(process.versions.node);
-  if (registerHooks !== undefined && isFit) {
+  if (registerHooks !== undefined && hooksMix(process.versions.node)) {
     const registered = registerHooks(synchronousHooks(options, report));
     return { reported: async () => undefined, end: () => registered.deregister() };
   }

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { tsxIsSynchronous } from "../../services/module/loadModule.ts";
+import { hooksMix } from "../../services/module/loadModule.ts";
 import { synchronousHooks } from "../../services/module/moduleHooks.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
@@ -58,11 +58,10 @@ it("the releases whose synchronous hooks are used are those of tsx", () => {
   const [, table = ""] = /=(\[\[22,\d+,\d+\](?:,\[2\d,\d+,\d+\]){2},\[26,0,0\]\])/.exec(code.join("\n"))!; // prettier-ignore
   const firsts = JSON.parse(table) as ReadonlyArray<readonly [number, number, number]>;
   for (const [major, minor, patch] of firsts) {
-    expect(tsxIsSynchronous(`${major}.${minor}.${patch}`)).toBe(true);
-    expect(tsxIsSynchronous(`${major}.${minor + 1}.0`)).toBe(true);
+    expect(hooksMix(`${major}.${minor}.${patch}`)).toBe(true);
+    expect(hooksMix(`${major}.${minor + 1}.0`)).toBe(true);
     const before = patch > 0 ? `${major}.${minor}.${patch - 1}` : `${major}.${minor - 1}.99`;
-    if (major < 26) expect(tsxIsSynchronous(before)).toBe(false);
+    if (major < 26) expect(hooksMix(before)).toBe(false);
   }
-  for (const other of ["20.20.2", "22.15.0", "23.11.0"])
-    expect(tsxIsSynchronous(other)).toBe(false);
+  for (const other of ["20.20.2", "22.15.0", "23.11.0"]) expect(hooksMix(other)).toBe(false);
 });
