@@ -21,7 +21,7 @@ export class RuntimeContext implements AgentContext {
     if (typeof given === "object" && given !== null && #runtime in given)
       return (given as RuntimeContext).#runtime;
     throw new TypeError(
-      "An Agent is constructed by the runtime: get one with getAgentByName(), not with new",
+      "An Agent is constructed by the runtime: get one with getAgentByName(), not with new; a constructor of its own passes on what it is given: super(ctx, env)",
     );
   }
 

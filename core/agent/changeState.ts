@@ -22,12 +22,20 @@ type Hooks = Pick<
   "validateStateChange" | "onStateChanged" | "onStateUpdate" | "isConnectionReadonly"
 >;
 
-/** Throws what the validator throws, and what `StateRuntime.writeState` throws. */
+/**
+ * Throws what the validator throws, what `StateRuntime.writeState` throws, and `TypeError` for a
+ * class with a field `state`.
+ */
 export function changeState(
   agent: Hooks,
   runtime: StateRuntime & { readonly log: LogShape },
   { next, source, ...how }: StateChange,
 ): void {
+  // It hides the getter: the agent would never read what is stored.
+  if (Object.hasOwn(agent, "state"))
+    throw new TypeError(
+      `${agent.constructor.name} has a field "state", which hides the stored state: rename it to initialState`,
+    );
   // TypeScript accepts an async override of a method that returns void.
   const verdict = agent.validateStateChange(next, source) as unknown;
   if (verdict instanceof Promise) {

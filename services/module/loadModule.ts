@@ -253,6 +253,24 @@ interface Hooks {
   readonly end: () => void;
 }
 
+/** By major version: the first release whose hooks mix. tsx uses synchronous ones from it on. */
+const HOOKS_MIX: Readonly<Record<string, readonly [minor: number, patch: number]>> = {
+  22: [22, 3],
+  24: [11, 1],
+  25: [1, 0],
+};
+
+/**
+ * Whether a `version` such as `22.22.3` takes synchronous hooks beside those of the loader thread,
+ * which tsx or a tracer registers. Before, such a process imports no CommonJS package.
+ */
+export function hooksMix(version: string): boolean {
+  const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);
+  const first = HOOKS_MIX[major];
+  if (first === undefined) return major >= 26;
+  return minor > first[0] || (minor === first[0] && patch >= first[1]);
+}
+
 /** `report` receives the URL of each file of a load. */
 function useHooks(
   report: (file: string, load: number) => void,
@@ -267,9 +285,9 @@ function useHooks(
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
-  if (registerHooks !== undefined) {
-    const { deregister } = registerHooks(synchronousHooks(options, report));
-    return { reported: async () => undefined, end: deregister };
+  if (registerHooks !== undefined && hooksMix(process.versions.node)) {
+    const registered = registerHooks(synchronousHooks(options, report));
+    return { reported: async () => undefined, end: () => registered.deregister() };
   }
   const { port1, port2 } = new MessageChannel();
   nodeModule.register(ownFile("services/module/moduleHooks"), {

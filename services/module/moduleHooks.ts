@@ -1,8 +1,8 @@
 /**
  * Node's module hooks for a user's module. `loadModule` registers them after tsx's hooks, so that
- * they run first. If Node has synchronous hooks (from 22.15), tsx uses those, which run before all
- * hooks of the loader thread; these hooks are then synchronous too, in the main thread. On Node 20
- * they run in the loader thread.
+ * they run first. Where Node's synchronous hooks suffice (`hooksMix`), tsx uses those, which run
+ * before all hooks of the loader thread; these hooks are then synchronous too, in the main thread.
+ * Elsewhere, as on Node 20, both run in the loader thread.
  *
  * 1. `turnkeep`, `agents` and their entries resolve to the running copy of this package, whoever
  *    imports them. A file without `node_modules` therefore works, and there is never a second

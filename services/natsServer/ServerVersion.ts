@@ -1,6 +1,7 @@
 /**
  * The nats-server versions that the system supports: parses the version that a binary prints, and
- * decides whether it is new enough. `findNatsServer` checks every candidate with it.
+ * decides whether it is new enough. `findNatsServer` checks every candidate with it, and `openNats`
+ * the server that it is connected to.
  *
  * Timers and take-over depend on scheduled messages, batch publishing and consumer reset. These are
  * complete and free of known loss in two release lines: 2.12 from 2.12.14, and everything from

@@ -70,7 +70,8 @@ export async function githubRelease(search: Search): Promise<PlaceAnswer> {
       return putIntoCache(search, join(folder, member));
     });
   } catch (error) {
-    return failed(`${url}: ${reasonOf(error)}`);
+    const hint = error instanceof TypeError ? proxyHint(search.env) : "";
+    return failed(`${url}: ${reasonOf(error)}${hint}`);
   }
 }
 
@@ -134,6 +135,12 @@ function reasonOf(error: unknown): string {
   let inner = error;
   while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
   return inner instanceof Error ? inner.message : String(inner);
+}
+
+/** For a `fetch` that reached nothing, which does not use the proxy that npm uses. */
+function proxyHint({ HTTPS_PROXY, https_proxy, NODE_USE_ENV_PROXY }: NodeJS.ProcessEnv): string {
+  if (!(https_proxy || HTTPS_PROXY) || NODE_USE_ENV_PROXY === "1") return "";
+  return "; to use HTTPS_PROXY, set NODE_USE_ENV_PROXY=1 (Node 22.21, 24.5 or newer)";
 }
 
 function failed(why: string): PlaceAnswer {

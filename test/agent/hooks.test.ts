@@ -236,6 +236,33 @@ describe("a change of state", () => {
   });
 });
 
+test('errors for a field "state" and for super() without arguments say what to write', async () => {
+  class Hidden extends Agent<{}, State> {
+    // @ts-expect-error JavaScript has no such check.
+    override state = { n: 0 };
+    add() {
+      this.setState({ n: this.state.n + 1 });
+      return this.state.n;
+    }
+  }
+  class Unpassed extends Agent {
+    readonly answer: string;
+    constructor() {
+      // @ts-expect-error As above.
+      super();
+      this.answer = "pong";
+    }
+    ping() {
+      return this.answer;
+    }
+  }
+  await using own = await testAgents({ agents: [Hidden, Unpassed] });
+  await expect(own.agent(Hidden, "a").add()).rejects.toThrow(
+    'Hidden has a field "state", which hides the stored state: rename it to initialState',
+  );
+  await expect(own.agent(Unpassed, "a").ping()).rejects.toThrow("super(ctx, env)");
+});
+
 describe("onStateUpdate, the old name of onStateChanged", () => {
   const warnings = () => host.log.lines.filter(({ message }) => message.includes("onStateUpdate"));
   test("is still called on changes, and logs one warning per class", async () => {

@@ -16,6 +16,7 @@ import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
 import {
   provision,
   raiseFormats,
@@ -44,6 +45,33 @@ describe("provisioning", () => {
       message: expect.stringContaining("agents provision") as unknown,
     });
   });
+
+  it.each([
+    ["2.10.27", true],
+    ["2.14.3", true],
+    ["2.14.4", false],
+    ["main-a1b2c3", false],
+  ])(
+    "a broker of version %s is refused before anything is created there: %s",
+    async (version, isRefused) => {
+      const subjects = newNamespace();
+      const connection = await used.connect();
+      const client = new Proxy(connection.client, {
+        get: (to, key) => (key === "info" ? { ...to.info, version } : Reflect.get(to, key, to)),
+      });
+      const opened = openNats({ ...connection, client }, subjects, { provision: {} }).then(
+        () => "",
+      );
+      if (!isRefused) return expect(await opened).toBe("");
+      await expect(opened).rejects.toMatchObject({
+        _tag: "ServerTooOld",
+        message: expect.stringMatching(
+          `nats-server ${version}, too old .*2\\.14\\.4 or newer`,
+        ) as unknown,
+      });
+      await expect(used.open(subjects)).rejects.toMatchObject({ _tag: "NotProvisioned" });
+    },
+  );
 
   it("yields the same installation when concurrent and repeated", async () => {
     const subjects = newNamespace();

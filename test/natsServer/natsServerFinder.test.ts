@@ -186,6 +186,15 @@ describe("the official release", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
   }
+  test("behind a proxy that Node does not use, the reason says how it uses it", async () => {
+    const reason = async (env: NodeJS.ProcessEnv): Promise<string | undefined> => {
+      const error = await findFailure(bareMachine({ https_proxy: "http://127.0.0.1:9", ...env }));
+      return (error as NatsServerNotFound).tried.find(({ place }) => place === "the official release")?.why; // prettier-ignore
+    };
+    expect(await reason({})).toMatch(/: bad port; .* set NODE_USE_ENV_PROXY=1 /);
+    expect(await reason({ NODE_USE_ENV_PROXY: "1" })).toMatch(/: bad port$/);
+  });
+
   test("a download with the listed digest is kept in the cache and found there afterwards", async () => {
     const release = await serveRelease("linux-386");
     const options = bareMachine({}, { platform: "linux", arch: "ia32", releaseUrl: release.url });

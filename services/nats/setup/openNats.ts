@@ -2,6 +2,7 @@
  * Opens an installation over a connection: reads how it was provisioned, or provisions it first,
  * and builds the `Nats` that all adapters share. Called once per process, by `natsLayer`.
  */
+import * as Data from "effect/Data";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { BrokerUnavailable } from "../../../core/bus/Bus.ts";
@@ -28,6 +29,12 @@ import {
 import { ReplyInbox } from "../client/ReplyInbox.ts";
 import { StreamReader } from "../client/StreamReader.ts";
 import { WaitingWrites } from "../client/WaitingWrites.ts";
+import {
+  isNewEnough,
+  NEEDED_VERSION_TEXT,
+  parseVersion,
+  versionText,
+} from "../../natsServer/ServerVersion.ts";
 
 export interface OpenOptions {
   /**
@@ -39,9 +46,13 @@ export interface OpenOptions {
   readonly leaderOnly?: boolean;
 }
 
+/** An older server accepts the streams, and ignores their settings: schedules would never run. */
+class ServerTooOld extends Data.TaggedError("ServerTooOld")<{ readonly message: string }> {}
+
 /** The expected failures of opening an installation. */
 export type OpenError =
   | BrokerUnavailable
+  | ServerTooOld
   | NotProvisioned
   | NewerInstallation
   | ShardCountMismatch
@@ -54,6 +65,7 @@ export async function openNats(
   subjects: Subjects,
   options: OpenOptions = {},
 ): Promise<NatsShape> {
+  checkVersion(connection);
   const replies = new ReplyInbox(connection, connection.newInbox());
   const publisher = new AckPublisher(replies, connection);
   const groupCommit: GroupCommit = { on: false };
@@ -88,6 +100,15 @@ export async function openNats(
   };
 }
 
+/** Throws `ServerTooOld`. A version that can't be read is left to whoever built that server. */
+function checkVersion({ client }: NatsConnectionShape): void {
+  const version = parseVersion(`nats-server: ${client.info?.version}`);
+  if (version === undefined || isNewEnough(version)) return;
+  throw new ServerTooOld({
+    message: `the broker is nats-server ${versionText(version)}, too old (needed: ${NEEDED_VERSION_TEXT}): update it, or use another broker`,
+  });
+}
+
 /** `namespace`: default `agents`. */
 export const layer = (
   options: OpenOptions & { readonly namespace?: string },
@@ -98,6 +119,7 @@ export const layer = (
       Effect.tryPromise({
         try: () => openNats(connection, new Subjects(options.namespace), options),
         catch: (error) =>
+          error instanceof ServerTooOld ||
           error instanceof NotProvisioned ||
           error instanceof NewerInstallation ||
           error instanceof ShardCountMismatch ||
