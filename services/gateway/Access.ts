@@ -135,7 +135,8 @@ export class Access {
       return routeAgentRequest(request, env);
     }
     if (from !== "listed") return routeAgentRequest(request, env);
-    const response = await routeAgentRequest(request, env, { cors: corsFor(origin!) });
+    const asked = request.headers.get("access-control-request-headers");
+    const response = await routeAgentRequest(request, env, { cors: this.corsFor(origin!, asked) });
     response?.headers.append("vary", "origin");
     return response;
   }
@@ -146,7 +147,7 @@ export class Access {
    */
   refusalHeaders(origin?: string | null, host?: string | null): HeaderPairs {
     if (origin == null || this.classify(origin, host) !== "listed") return [];
-    const cors = Object.entries(corsFor(origin));
+    const cors = Object.entries(this.corsFor(origin));
     return [...cors, ["access-control-expose-headers", "retry-after"], ["vary", "origin"]];
   }
 
@@ -186,6 +187,20 @@ export class Access {
     return origins.includes(origin) || origins.includes(ANY_ORIGIN) ? "listed" : "foreign";
   }
 
+  /**
+   * `asked`: the headers of which a preflight request asks. A request with cookies needs their
+   * names, and an origin that is listed itself: those that only `*` allows send none.
+   */
+  private corsFor(origin: string, asked: string | null = null): Readonly<Record<string, string>> {
+    return {
+      "access-control-allow-origin": origin,
+      "access-control-allow-methods": CORS_METHODS,
+      "access-control-allow-headers": asked ?? CORS_HEADERS,
+      "access-control-max-age": "86400",
+      ...(this.origins?.includes(origin) ? { "access-control-allow-credentials": "true" } : {}),
+    };
+  }
+
   private warnOnce(subject: string, message: string, fields: LogFields): void {
     if (this.logged.has(subject)) return;
     this.logged.add(subject);
@@ -206,10 +221,3 @@ const forbidden = (text: string, headers: HeaderPairs = []): Response =>
     status: 403,
     headers: [["content-type", "text/plain;charset=UTF-8"], ...headers] as [string, string][],
   });
-
-const corsFor = (origin: string): Readonly<Record<string, string>> => ({
-  "access-control-allow-origin": origin,
-  "access-control-allow-methods": CORS_METHODS,
-  "access-control-allow-headers": CORS_HEADERS,
-  "access-control-max-age": "86400",
-});

@@ -10,7 +10,9 @@
  *    store's rule 3), so that a client that resumes does not wait for ever.
  * 4. A client's own stream begins with a comment: a response's head leaves with its first bytes.
  * 5. A request whose id is that of one that runs is refused: the SDK would answer neither rightly.
- * 6. A request that the client cancels counts as answered: the SDK's server answers it no more.
+ * 6. A request that the client cancels is answered with an error, as in the SDK for Python. The
+ *    SDK's server answers it no more, and without an answer its stream stays open: six use up a
+ *    browser's connections to the server. Clients ignore the answer.
  * 7. A message is parsed here, so its size is bounded here, too (`maxRequestBodySize`, and
  *    `messageBounds`).
  * 8. A client that opens a stream again takes the place of the connection that has it, which may be
@@ -57,6 +59,8 @@ export interface WorkerTransportOptions extends WebStandardStreamableHTTPServerT
 
 /** JSON-RPC's code for an error of the server. */
 const INTERNAL_ERROR = -32603;
+/** The Language Server Protocol's code for a cancelled request; MCP has none. */
+const CANCELLED = -32800;
 /** The SDK's status for a stream that a connection has. */
 const CONFLICT = 409;
 
@@ -153,8 +157,9 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
       await this.#cutStreamOf(request); // rule 8
       response = await super.handleRequest(request, options);
     }
-    // What was refused has run none of them. Rule 6.
-    for (const id of response.ok ? cancelledBy(body) : ids) this.#settle(id);
+    if (response.ok) for (const id of cancelledBy(body)) await this.#cancel(id);
+    // What was refused has run none of them.
+    else for (const id of ids) this.#settle(id);
     const initialize = initializeOf(body);
     if (initialize !== undefined && response.ok)
       await this.#storage?.set({
@@ -186,6 +191,14 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     }
     if (this.#events instanceof DurableObjectEventStore)
       await this.#events.interrupted(interruption); // rule 3
+  }
+
+  /** Rule 6. */
+  async #cancel(id: RequestId): Promise<void> {
+    if (!this.#running.has(id)) return;
+    const error = { code: CANCELLED, message: "Request cancelled" };
+    // Fails if its client has gone.
+    await this.send({ jsonrpc: "2.0", id, error }).catch(() => undefined);
   }
 
   /** Ends the connection that has the stream which the request opens. */

@@ -179,6 +179,25 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     const foreign = await ask(url, { host, origin: "https://evil.example" });
     expect([foreign.status, /access-control/i.test(foreign.text)]).toEqual([403, false]);
   });
+
+  test("an origin that is listed itself may send cookies, and one that only * allows may not", async () => {
+    const origin = "https://app.example.com";
+    for (const allowedOrigins of [[origin, "*"], ["*"]]) {
+      const { url } = await systems.start({ ...module, allowedOrigins }, { http });
+      const { host } = new URL(url);
+      // With cookies, browsers take `*` for a name, and want the ones that they asked for.
+      const asked = { host, origin, "access-control-request-headers": "content-type,x-shop" };
+      for (const { text } of [
+        await ask(url, asked, { method: "OPTIONS" }),
+        await ask(url, asked),
+      ]) {
+        expect(text).toMatch(/access-control-allow-headers: content-type,x-shop/i);
+        expect(/access-control-allow-credentials: true/i.test(text)).toBe(
+          allowedOrigins.includes(origin),
+        );
+      }
+    }
+  });
 });
 
 describe("agents dev with the example of npm start", () => {
