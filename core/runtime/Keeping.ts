@@ -53,18 +53,22 @@ export class Keeping {
     return (this.#atLeave ??= new SparseSet());
   }
 
+  get #alarm(): ExpiryAlarm {
+    return new ExpiryAlarm(this.#agent);
+  }
+
   get bodies(): ResponseStreams {
     return (this.#bodies ??= new ResponseStreams(this.#agent));
   }
   get streams(): Streams {
-    return (this.#streams ??= new Streams(this.#agent, new ExpiryAlarm(this.#agent)));
+    return (this.#streams ??= new Streams(this.#agent, this.#alarm));
   }
   get readers(): StreamReaders {
     return (this.#readers ??= new StreamReaders(this.#agent, this.streams));
   }
 
   get kept(): KeptMessages {
-    return (this.#kept ??= new KeptMessages(this.#agent, new ExpiryAlarm(this.#agent)));
+    return (this.#kept ??= new KeptMessages(this.#agent, this.#alarm));
   }
 
   get budgets(): Budgets {
@@ -95,8 +99,7 @@ export class Keeping {
   /** Called when the alarm fires. */
   expire(): void {
     const next = [this.streams.expire(), this.kept.expire()].filter((at) => at !== undefined);
-    const alarm = new ExpiryAlarm(this.#agent);
-    alarm.next(next.length === 0 ? undefined : Math.min(...next));
+    this.#alarm.next(next.length === 0 ? undefined : Math.min(...next));
   }
 
   /** The agent leaves its host. */

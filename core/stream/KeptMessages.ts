@@ -180,8 +180,7 @@ export class KeptMessages {
   }
 
   private get exists(): boolean {
-    const { database } = this.agent;
-    return database.mayHaveTable(TABLE) && tableExists(database, TABLE);
+    return !this.agent.database.isEmpty && tableExists(this.agent.database, TABLE);
   }
 
   /** The last number in the table; 0: none. */

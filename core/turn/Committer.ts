@@ -50,7 +50,8 @@ export class Committer implements Commits {
   readonly holds: Holds;
   /** `pending` waits for a turn to end. */
   private held = false;
-  private failed = false;
+  /** As in `Commits`. */
+  isOver = false;
   private readonly gathering = new GatherTimer(this);
   /** Rule 7. */
   private joined: JoinedTurns | undefined;
@@ -62,11 +63,6 @@ export class Committer implements Commits {
   constructor(readonly host: CommitterHost) {
     this.holds = new Holds(host.database);
     this.lookedMs = host.time.monotonicMs();
-  }
-
-  /** As in `Commits`. */
-  get isOver(): boolean {
-    return this.failed;
   }
 
   /** Whether the agent may answer now, without waiting for anything. */
@@ -144,7 +140,7 @@ export class Committer implements Commits {
 
   /** Rule 2. */
   afterCommit(output: Output): void {
-    if (this.failed || this.joined?.keeps(output) === true) return;
+    if (this.isOver || this.joined?.keeps(output) === true) return;
     if (this.idle && this.mustLook) {
       this.pending = newBatch();
       this.flushSoon();
@@ -160,13 +156,13 @@ export class Committer implements Commits {
   /** As `afterCommit`, for what is reported as stored: rule 5 may hold it back and drop it. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
-    else if (!this.failed) this.remade.outputs.push(output);
+    else if (!this.isOver) this.remade.outputs.push(output);
   }
 
   /** As `afterCommit`, once no older owner can store an event, even in an empty journal. */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
-    if (this.failed || this.joined?.keeps(output) === true) return;
+    if (this.isOver || this.joined?.keeps(output) === true) return;
     const batch = this.batch();
     batch.fence = true;
     batch.outputs.push(output);
@@ -196,7 +192,7 @@ export class Committer implements Commits {
 
   /** A step is over: its turn has the gather time to end, or to begin the next. */
   endStep(turn: Turn): void {
-    if (this.failed || turn.ended) return;
+    if (this.isOver || turn.ended) return;
     const hasWritten = this.pending?.turns.has(turn) === true || this.holds.parted.has(turn);
     if (!hasWritten) return;
     turn.wroteMs = this.host.time.monotonicMs();
@@ -231,7 +227,7 @@ export class Committer implements Commits {
     this.inFlight = last;
     const failure = await writeDestroyed(this, turn);
     if (failure !== undefined) this.fail(failure.outcome, failure.error);
-    if (this.failed) throw new AgentDiscarded();
+    if (this.isOver) throw new AgentDiscarded();
     this.inFlight = undefined;
     for (const output of last.outputs) output(image.seq);
     this.abandon();
@@ -239,8 +235,8 @@ export class Committer implements Commits {
 
   /** Drops everything not stored. */
   abandon(): void {
-    if (this.failed) return;
-    this.failed = true;
+    if (this.isOver) return;
+    this.isOver = true;
     this.gathering.stop();
     this.pending = undefined;
     this.results = undefined;
@@ -253,7 +249,7 @@ export class Committer implements Commits {
 
   /** Resolves when the output runs that `add` receives. Rejects with `AgentDiscarded` (rule 4). */
   private whenRun(add: (output: Output) => void): Promise<void> {
-    if (this.failed) return Promise.reject(new AgentDiscarded());
+    if (this.isOver) return Promise.reject(new AgentDiscarded());
     return new Promise((resolve, reject) => {
       this.rejects.add(reject);
       add(() => {
@@ -296,7 +292,7 @@ export class Committer implements Commits {
 
   private startFlush(): void {
     const { pending, results } = this;
-    if (this.failed || (pending === undefined && results === undefined)) {
+    if (this.isOver || (pending === undefined && results === undefined)) {
       this.wanted = false;
       return;
     }
@@ -352,7 +348,7 @@ export class Committer implements Commits {
     written.then(
       (failure) => {
         if (failure !== undefined) this.fail(failure.outcome, failure.error);
-        else if (!this.failed) this.release(batch);
+        else if (!this.isOver) this.release(batch);
       },
       (error: unknown) => this.fail("Defect", error),
     );
@@ -372,7 +368,7 @@ export class Committer implements Commits {
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    if (this.failed) return;
+    if (this.isOver) return;
     this.inFlight = undefined;
     this.abandon();
     this.host.onFailed(outcome, error);

@@ -20,9 +20,14 @@ function offer(target: object, name: string, value: unknown): void {
 const wait = (ms: number, { signal }: { readonly signal?: AbortSignal } = {}): Promise<void> =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => {
+    const aborted = (): void => {
       clearTimeout(timer);
-      reject(signal.reason as Error);
-    });
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      // The signal may be one of the whole process.
+      signal?.removeEventListener("abort", aborted);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", aborted);
   });
