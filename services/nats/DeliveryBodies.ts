@@ -73,8 +73,7 @@ export class DeliveryBodies {
         return data;
       } catch (error) {
         const why = messageOf(error);
-        // One failure may be the end of an election; a lost connection has a line of its own.
-        if (waitingWrites.refuse(what, why) && connection.connected())
+        if (waitingWrites.refuse(what, why))
           connection.log("warn", "an input's body can't be read; its shard's inputs wait", {
             stream,
             seq: delivery.seq,

@@ -28,12 +28,12 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
           ["Nats-Schedule-Target", subjects.due(shard, id)],
         ),
       });
+      if (outcome._tag === "Stored" && !waitingWrites.hasRefused) return;
       const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
       const what = `stored a timer of ${stream}`;
       if (outcome._tag === "Stored") return waitingWrites.stored(what);
       const why = outcome.message;
-      // One refusal may be the end of an election; a lost connection has a line of its own.
-      if (waitingWrites.refuse(what, why) && connection.connected())
+      if (waitingWrites.refuse(what, why))
         connection.log("warn", "a timer could not be stored; its turn waits", { stream, why });
       // An ambiguous timer may be stored. The caller arms it again, which replaces it.
       throw new BrokerUnavailable({ message: outcome.message });

@@ -250,8 +250,7 @@ export class ShardConsumer {
           continue;
         }
         const why = messageOf(error);
-        // One refusal may be the end of an election; a lost connection has a line of its own.
-        if (waitingWrites.refuse(what, why) && connection.connected())
+        if (waitingWrites.refuse(what, why))
           connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
             shard,
             why,

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { ClockSkew } from "../../services/nats/ClockSkew.ts";
 
-/** What is told of messages that are stored each second, and arrive `lateMs(n)` later. */
+/** The reported differences, if a message is stored each second and arrives `lateMs(n)` later. */
 function toldOf(skewMs: number, lateMs: (n: number) => number, count = 12): number[] {
   const skew = new ClockSkew();
   return Array.from({ length: count }, (_, n) => {

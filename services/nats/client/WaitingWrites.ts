@@ -6,6 +6,7 @@
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while.
  */
+import type { NatsConnectionShape } from "./NatsConnection.ts";
 
 /** What is sent again and again until it is stored. */
 export interface WaitingWrite {
@@ -24,6 +25,8 @@ export class WaitingWrites {
   private readonly begun = new Set<WaitingWrite>();
   private readonly refused = new Map<string, { write: WaitingWrite; expiry: NodeJS.Timeout }>();
 
+  constructor(private readonly connection: Pick<NatsConnectionShape, "connected">) {}
+
   get all(): ReadonlyArray<WaitingWrite> {
     return [...this.begun, ...Array.from(this.refused.values(), ({ write }) => write)];
   }
@@ -38,7 +41,10 @@ export class WaitingWrites {
     this.begun.delete(write);
   }
 
-  /** Returns whether it was refused before. */
+  /**
+   * Returns whether a line of the log is due. One refusal may be the end of an election, and a lost
+   * connection has a line of its own.
+   */
   refuse(what: string, why: string): boolean {
     const known = this.refused.get(what);
     clearTimeout(known?.expiry);
@@ -46,7 +52,7 @@ export class WaitingWrites {
     write.why = why;
     const expiry = setTimeout(() => this.stored(what), TRIED_MS_MAX).unref();
     this.refused.set(what, { write, expiry });
-    return known !== undefined;
+    return known !== undefined && this.connection.connected();
   }
 
   get hasRefused(): boolean {

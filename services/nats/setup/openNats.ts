@@ -92,7 +92,7 @@ export async function openNats(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
     reader,
-    waitingWrites: new WaitingWrites(),
+    waitingWrites: new WaitingWrites(connection),
     ...installation,
     get messageBytesMax() {
       return payloadBytesMax(connection) - HEADER_BYTES_MAX;
