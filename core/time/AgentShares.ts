@@ -7,13 +7,15 @@
  * 2. An agent that has less than a quarter of all work is not held back. Where a few agents share
  *    the load evenly, their turns gather in large commits.
  * 3. An agent that is alone has all passes, up to `ALONE_MS` of each: a neighbour may arrive.
+ * 4. Agents that have used up their share pause for as long as the pass took. Where it was the
+ *    machine that took the time, and not their turns, the pause is shorter.
  */
 
 /**
  * What turns do before they first wait for something. Their requests, commits and answers take
  * about twice as long again. A neighbour's request takes two or three passes.
  */
-const SHARE_MS = 0.5;
+const SHARE_MS = 2;
 /** Counted for work that begins where it arrives, which is not measured: a short turn. */
 const UNMEASURED_MS = SHARE_MS / 8;
 /** Rule 2: a fourth of what the last pass began. */
@@ -22,6 +24,9 @@ const PART = 0.25;
 const APART_MS = 1_000;
 /** Rule 3. */
 const ALONE_MS = 10;
+
+/** Rule 4: beside a pause of 2 ms and shares of 0.5 ms, an agent had 500 turns a second at most. */
+const PAUSE_MS = 1;
 
 interface Taken {
   ms: number;
@@ -64,6 +69,14 @@ export class AgentShares {
     }
     taken.ms += ms;
     taken.pieces += 1;
+  }
+
+  /** Rule 4, at the end of a pass. An agent that is alone has no pause. */
+  pauseMs(usedMs: number, nowMs: number): number {
+    if (this.isAlone(nowMs)) return 0;
+    let mostMs = PAUSE_MS;
+    for (const { ms } of this.taken.values()) mostMs = Math.max(mostMs, ms);
+    return Math.min(usedMs, mostMs);
   }
 
   /** The pass is over. */

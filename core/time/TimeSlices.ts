@@ -14,9 +14,8 @@
  *    piece that waits costs some ten promises. After a long pass it is the least again.
  * 5. After a long slice nothing that waits begins for a while. A neighbour's request takes several
  *    passes (its call, its commit, its answer), and would wait for a long turn in each of them.
- * 6. Of one agent, only its share begins in a pass (`AgentShares`). The rest follows after a pause
- *    as long as the pass, so that a flooded agent has half of the thread at most; the work of other
- *    agents passes it.
+ * 6. Of one agent, only its share begins in a pass (`AgentShares`). The rest follows after a pause,
+ *    so that a flooded agent has a part of the thread; the work of other agents passes it.
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { AgentShares } from "./AgentShares.ts";
@@ -148,8 +147,8 @@ export class TimeSlices {
     this.time.after(0, () => {
       this.inPass = false;
       const { usedMs } = this;
+      this.rest(usedMs);
       this.adapt(usedMs);
-      this.restFor(usedMs);
       if (this.waiting.size === 0) return;
       // Rule 5.
       const gapMs = Math.floor(usedMs * GAP);
@@ -164,12 +163,12 @@ export class TimeSlices {
     void this.beginWaiting();
   }
 
-  /** Rule 6. An agent that is alone has no pause. */
-  private restFor(usedMs: number): void {
-    if (this.resting.size === 0 || this.isResting) return;
+  /** Rule 6. */
+  private rest(usedMs: number): void {
+    if (this.shares === undefined || this.resting.size === 0 || this.isResting) return;
     this.isResting = true;
-    const isAlone = this.shares?.isAlone(this.time.monotonicMs()) === true;
-    this.time.after(isAlone ? 0 : Math.ceil(usedMs), () => {
+    const pauseMs = this.shares.pauseMs(usedMs, this.time.monotonicMs());
+    this.time.after(Math.ceil(pauseMs), () => {
       this.isResting = false;
       for (const [key, line] of this.resting) this.waiting.set(key, line);
       this.resting.clear();

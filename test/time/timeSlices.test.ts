@@ -327,7 +327,7 @@ test("an agent that has used up its share of a pass waits, and its neighbours be
   expect(await arrive(slices, "neighbour", 1)).toBe(1);
 });
 
-test("a flooded agent begins more after a pause as long as the pass", async () => {
+test("a flooded agent begins more after a pause", async () => {
   const slices = await sharedSlices();
   const beganMs: number[] = [];
   for (let n = 0; n < 12; n++)
@@ -343,8 +343,23 @@ test("a flooded agent begins more after a pause as long as the pass", async () =
   clock.spend(20);
   const passMs = clock.time.nowMs();
   await clock.pass();
-  // A quarter of what began in the pass, since each takes more than a share.
-  expect(beganMs.slice(8)).toEqual([passMs + 20 + 3, passMs + 20 + 6]);
+  // The pass's time was not the agent's. Now a quarter of what began in the pass begins, since each
+  // takes more than a share.
+  expect(beganMs.slice(8)).toEqual([passMs + 2 + 3, passMs + 2 + 6]);
+});
+
+test("the pause of a flooded agent is as long as its turns took", async () => {
+  const slices = await sharedSlices();
+  const beganMs: number[] = [];
+  const turn = (): void => {
+    beganMs.push(clock.time.nowMs());
+    clock.spend(20);
+  };
+  await arrive(slices, "flooded", 8);
+  for (let n = 0; n < 4; n++) slices.run(turn, agentId("Some", "flooded"));
+  await eachPass(clock, () => beganMs.length, 4);
+  // Two turns a pass.
+  expect(beganMs[2]! - beganMs[0]!).toBe(2 * (20 + 20));
 });
 
 test("an agent that is alone, or has less than a quarter of the work, is not held back", async () => {
