@@ -21,6 +21,7 @@
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
+import { heapLimit } from "../node/heapLimit.ts";
 import { logLine, type LogLevel } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { Board, type NamedTurn, type WatchedTurn } from "./Board.ts";
@@ -80,7 +81,7 @@ const MANY = "many turns held the thread of their process, one after the other";
 const { memory, cpuMs, log, endings, reports, semiSpaceMb, rssMaxMb, ...given } =
   workerData as WatchdogData;
 /** The limit of the old generation, which is what becomes full. */
-const heapLimitMb = given.heapLimitMb - youngGenerationMb();
+const heapLimitMb = heapLimit(given.heapLimitMb - youngGenerationMb());
 const board = new Board(memory);
 const meter = new HoldMeter();
 
