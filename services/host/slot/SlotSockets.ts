@@ -18,6 +18,10 @@ export class SlotSockets {
     return this.hibernated.size;
   }
 
+  has(key: string): boolean {
+    return this.hibernated.has(key) || this.slot.agent?.sockets.has(key) === true;
+  }
+
   /** The hibernated ones. */
   values(): IterableIterator<SocketInfo> {
     return this.hibernated.values();
