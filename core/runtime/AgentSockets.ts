@@ -62,6 +62,7 @@ export class AgentSockets implements ConnectionOutlet {
   private byKey: Map<string, Connection> | undefined;
   /** Keys of upgrades that have not joined yet: `getConnectionTags` or an object's `fetch` runs. */
   private connecting: Set<string> | undefined;
+  private isWorking = false;
   /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;
 
@@ -207,6 +208,15 @@ export class AgentSockets implements ConnectionOutlet {
     this.connected(key);
     this.byKey = withEntry(this.byKey, key, connection);
     this.tellAttachment(connection, { begin: true });
+    if (this.isWorking) this.working(true);
+  }
+
+  /** Tells the gateways what the loss of the host means for the sockets of a Durable Object. */
+  working(is: boolean): void {
+    this.isWorking = is;
+    const agent = this.address;
+    for (const gateway of this.gateways())
+      this.outlet.toGateway(gateway, { op: "working", agent, is });
   }
 
   private sendBytes(connection: Connection, bytes: Uint8Array, text: boolean): void {
@@ -267,13 +277,21 @@ export class AgentSockets implements ConnectionOutlet {
 
   /** Does not wait for the output gate: the caller has. */
   private castNow(bytes: Uint8Array, how: CastOptions): void {
+    const agent = this.address;
+    for (const gateway of this.gateways())
+      this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
+  }
+
+  private get address(): readonly [string, string] {
+    const { id } = this.agent;
+    return [id.class, id.name];
+  }
+
+  private gateways(): ReadonlySet<string> {
     const gateways = new Set<string>();
     for (const connection of this.values())
       gateways.add(Connection.internals(connection).info.gateway);
-    const { id } = this.agent;
-    const agent = [id.class, id.name] as const;
-    for (const gateway of gateways)
-      this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
+    return gateways;
   }
 
   /** Sends what is already stored, without waiting for the gate. */

@@ -31,6 +31,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { sleep } from "../../core/time/sleep.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
+import { agentOutlet } from "./agentOutlet.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
 import { EndedSockets } from "./slot/EndedSockets.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -38,6 +39,7 @@ import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
 import { Maintenance, type MaintainedSlot } from "./Maintenance.ts";
 import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
+import { endSockets } from "./slot/objectSockets.ts";
 import { SlotSockets } from "./slot/SlotSockets.ts";
 import type { QuarantineReason } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
@@ -369,7 +371,8 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     // A destroyed agent's mailbox still answers the input that destroyed it.
     if (agent.destroyed) live.mailbox.stop();
     else live.mailbox.abandon();
-    this.sockets.hibernate(agent, { inOrder: false });
+    if (!endSockets(agent, agentOutlet(this.context.services)))
+      this.sockets.hibernate(agent, { inOrder: false });
     this.live = undefined;
     this.suspicious = true;
     this.starts.wake();

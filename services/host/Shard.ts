@@ -19,7 +19,7 @@
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { isControl, type Call } from "../../schemas/bus/Call.ts";
-import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+
 import { decodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -103,24 +103,24 @@ export class Shard {
     const { bus, calls, inbox, config } = this.services;
     const { signal } = this.lost;
     const { shard } = this;
-    const add = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     this.slots.takeCensus = (of) =>
       takeCensus(this.services, {
         shard, gateways: gateways(), signal,
-        found: (id, socket) => addressKey(id) === addressKey(of) && add(id, socket),
+        found: (id, socket) =>
+          addressKey(id) === addressKey(of) && this.slots.of(id).addSocket(socket),
       }); // prettier-ignore
     // The quarantine marks decide which kind of slot an agent has.
-    const early: Array<readonly [AgentId, SocketInfo]> = [];
-    let found = (id: AgentId, socket: SocketInfo): void => void early.push([id, socket]);
+    const early: Array<Parameters<Slots["meet"]>> = [];
+    let found = (...socket: Parameters<Slots["meet"]>): void => void early.push(socket);
     await Promise.all([
       this.slots.quarantine.load(),
       takeCensus(this.services, {
         shard, gateways: gateways(), signal,
-        found: (id, socket) => found(id, socket),
+        found: (...socket) => found(...socket),
       }),
     ]); // prettier-ignore
-    found = add;
-    for (const [id, socket] of early) add(id, socket);
+    found = (...socket) => this.slots.meet(...socket);
+    for (const socket of early) found(...socket);
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;

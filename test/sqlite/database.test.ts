@@ -39,6 +39,12 @@ describe("a query", () => {
     expect(() => db.query("SELECT ?; -- a comment", [1, 2])).toThrow(wrong);
   });
 
+  it("takes a double-quoted name that is no column for a text, also in a schema", () => {
+    db.query('CREATE TABLE t (a TEXT DEFAULT "x" CHECK (a IN ("x", "y")))', []);
+    db.query("INSERT INTO t DEFAULT VALUES", []);
+    expect(db.query('SELECT "a", "b" FROM t WHERE a = "x"', []).rows).toEqual([["x", "b"]]);
+  });
+
   it("returns each kind of value as it was bound", () => {
     const blob = Uint8Array.of(0, 1, 255);
     const values = [null, 1, -1.5, 2 ** 40, "żółć \0 😀", blob, true, false, 2n ** 40n, ""];

@@ -18,6 +18,10 @@ export class SlotSockets {
     return this.hibernated?.size ?? 0;
   }
 
+  has(key: string): boolean {
+    return this.hibernated?.has(key) === true || this.slot.agent?.sockets.has(key) === true;
+  }
+
   /** The hibernated ones. */
   values(): Iterable<SocketInfo> {
     return this.hibernated?.values() ?? [];
