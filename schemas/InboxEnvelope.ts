@@ -7,7 +7,7 @@
  */
 import * as Schema from "effect/Schema";
 import * as SchemaGetter from "effect/SchemaGetter";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { CorruptFrame, decoded, decodeFrame, encodeFrame } from "./Frame.ts";
 
 const Headers = Schema.Record(Schema.String, Schema.String);
 /** Milliseconds. Null is `Infinity`, which JSON does not have; older releases let it pass. */
@@ -118,10 +118,7 @@ export function decodeEnvelope(bytes: Uint8Array): InboxEnvelope {
   if (isPlainHead(frame.head)) return { head: frame.head, body: frame.body };
   // Where an input past the broker's payload limit has no body any more.
   if ("claim" in frame.head) throw new CorruptFrame({ message: "the input's stored body is lost" });
-  const head = decodeHead(frame.head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not an inbox envelope: ${String(head.failure)}` });
-  return { head: head.success, body: frame.body };
+  return { head: decoded(decodeHead(frame.head), "an inbox envelope"), body: frame.body };
 }
 
 /**
