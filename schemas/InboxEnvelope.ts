@@ -8,6 +8,7 @@
 import * as Schema from "effect/Schema";
 import * as SchemaGetter from "effect/SchemaGetter";
 import { CorruptFrame, decoded, decodeFrame, encodeFrame } from "./Frame.ts";
+import { isObject } from "./plainCheck.ts";
 
 const Headers = Schema.Record(Schema.String, Schema.String);
 /** Milliseconds. Null is `Infinity`, which JSON does not have; older releases let it pass. */
@@ -157,11 +158,11 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
         if (typeof value !== "boolean") return false;
         break;
       case "headers":
-        if (!isPlainObject(value)) return false;
+        if (!isObject(value)) return false;
         for (const header in value) if (typeof value[header] !== "string") return false;
         break;
       case "reply":
-        if (!isPlainObject(value)) return false;
+        if (!isObject(value)) return false;
         if (typeof value["subject"] !== "string" || typeof value["id"] !== "string") return false;
         if (value["ms"] !== undefined && typeof value["ms"] !== "number") return false;
         for (const field in value)
@@ -176,6 +177,3 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
 
 /** `key`, `kind` and `time`. */
 const REQUIRED_FIELDS = 3;
-
-const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
