@@ -18,7 +18,8 @@ import type {
 import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
-import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
+import { shardOfKey } from "../../core/lease/leaseKeys.ts";
+import { LeaseView } from "../../core/lease/LeaseView.ts";
 import type { LeaseFailure } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";

@@ -18,8 +18,7 @@
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { isControl, type Call } from "../../schemas/bus/Call.ts";
-
+import { isControl, type Call, type SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -276,15 +275,7 @@ export class Shard {
     if (pause !== undefined) await pause;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
-    // Logins that may only read ask questions at this address.
-    if (id.class === QUESTIONS.class)
-      return call.kind === "query" ? answerQuestion(this.services, call) : { reply: HIDDEN_ERROR };
-    if (call.kind === "usage")
-      return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
-    if (call.kind === "connections")
-      return addTraffic(this.services, this.slots.connections(id, call));
-    if (call.kind === "query") return { reply: HIDDEN_ERROR };
-    if (call.kind === "release") return this.slots.release(id);
+    if (isForShard(call) || id.class === QUESTIONS.class) return this.answerItself(id, call);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     try {
       const whole = hasBlob(call) ? await this.bodyOf(id, call, body) : body;
@@ -309,6 +300,19 @@ export class Shard {
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: isOfCode(call) ? errorReply(error) : HIDDEN_ERROR };
     }
+  }
+
+  /** Answers what no agent is asked. */
+  private answerItself(id: AgentId, call: Call): CallAnswer | Promise<CallAnswer> {
+    const { services, slots } = this;
+    // Logins that may only read ask questions at this address.
+    if (id.class === QUESTIONS.class)
+      return call.kind === "query" ? answerQuestion(services, call) : { reply: HIDDEN_ERROR };
+    if (call.kind === "usage")
+      return { reply: { kind: "result", value: shardUsage(services, slots.values()) } };
+    if (call.kind === "connections") return addTraffic(services, slots.connections(id, call));
+    if (call.kind === "release") return slots.release(id);
+    return { reply: HIDDEN_ERROR };
   }
 
   /** The process of an isolated agent reads the body. */
@@ -359,6 +363,12 @@ const misdirected = ({ kind }: Call): CallAnswer => ({
     message: `A call of kind ${kind} does not arrive on this subject: is its sender of an older release?`,
   },
 });
+
+const isForShard = (call: Call): call is Exclude<Call, SlotCall> =>
+  call.kind === "usage" ||
+  call.kind === "connections" ||
+  call.kind === "query" ||
+  call.kind === "release";
 
 /** Calls of stubs, `getAgentByName` and commands: the installation's code may see the error. */
 const isOfCode = ({ kind }: Call): boolean =>

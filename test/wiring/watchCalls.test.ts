@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
-import { keyOfShard } from "../../core/lease/LeaseView.ts";
+import { keyOfShard } from "../../core/lease/leaseKeys.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
