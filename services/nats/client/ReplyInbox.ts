@@ -21,7 +21,6 @@
  * received here too.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
-import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { NumberedTable, numberOf, numberText } from "../../../core/collections/NumberedTable.ts";
 import { payloadBytesMax, type NatsConnectionShape } from "./NatsConnection.ts";
 import { subscribe } from "./subscribe.ts";
@@ -32,12 +31,6 @@ import { subscribe } from "./subscribe.ts";
  * be lower than that of the one before.
  */
 export type Lost = "notSent" | "tooLarge" | "timedOut" | "disconnected" | "aborted" | "denied";
-
-/** The login may not make the request. The server drops it, until a reload permits it. */
-export class NotPermitted extends BrokerUnavailable {
-  /** For what knows errors by their fields alone: the broker was reached. */
-  readonly isRefusal = true;
-}
 
 /** For messages: what the login lacks. */
 export const notPermitted = (subject: string): string => `the login may not use ${subject}`;
