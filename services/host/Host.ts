@@ -92,13 +92,10 @@ export class Host {
   /** Runs until the scope closes, then hands every shard over within the drain timeout. */
   static make(services: HostServices): Effect.Effect<Host, never, Scope.Scope> {
     return Effect.acquireRelease(
-      Effect.promise(async () => {
-        const host = new Host(services);
-        await host.start();
-        return host;
-      }),
+      Effect.sync(() => new Host(services)),
       (host) => Effect.promise(() => host.stop()),
-    );
+      // Can be interrupted: a broker that answers nothing is waited for.
+    ).pipe(Effect.tap((host) => Effect.promise(() => host.start())));
   }
 
   get shardsOwned(): ReadonlyArray<ShardId> {
@@ -141,6 +138,7 @@ export class Host {
   private async start(): Promise<void> {
     const { leases, bus, config, log, memoryInUse } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
+    if (this.stopping) return;
     for (const serve of [followIsolation, countStalls])
       serve(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));

@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import {
   Inbox,
@@ -24,7 +25,6 @@ import { DueRelay } from "./DueRelay.ts";
 import { orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
 

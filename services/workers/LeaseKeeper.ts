@@ -19,6 +19,7 @@
  * `serveWorkers` owns it; `channelLeases` asks it.
  */
 import { GATEWAY_KEYS, HOST_KEYS } from "../../core/lease/leaseKeys.ts";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { interval } from "../../core/time/interval.ts";
@@ -84,6 +85,8 @@ export class LeaseKeeper {
 
   constructor(private readonly options: LeaseKeeperOptions) {
     this.watched = options.leases.watch((change) => this.changed(change), this.watch.signal);
+    // The workers that wait for it receive the failure.
+    this.watched.catch(() => undefined);
     const { time, leases } = options;
     this.cancel = interval(time, leases.ttlMs / LOOKS_PER_TTL, () => this.look());
   }
@@ -97,7 +100,7 @@ export class LeaseKeeper {
         try {
           return { n: request.n, result: await this.answer(customer, request) };
         } catch (error) {
-          return { n: request.n, error: messageOf(error) };
+          return notDone(request, error);
         }
       },
       ended: (replaced) => this.ended(customer, replaced),
@@ -258,3 +261,10 @@ const isOver = ({ lease }: Held, { value, revision }: LeaseChange): boolean =>
 function forget(all: Map<string, Held>, held: Held): void {
   if (all.get(held.lease.key) === held) all.delete(held.lease.key);
 }
+
+/** The answer to a request that failed with `error`. */
+export const notDone = ({ n }: LeaseRequest, error: unknown): LeaseAnswer => ({
+  n,
+  error: messageOf(error),
+  isRefusal: error instanceof NotPermitted,
+});
