@@ -29,6 +29,7 @@ const PROCESSES = [
   "test/retention/archive.test.ts",
   "test/runtime/unhandledErrors.test.ts",
   "test/subAgent/processes.test.ts",
+  "test/wiring/stoppedStart.test.ts",
 ];
 /** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [

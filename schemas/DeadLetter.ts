@@ -3,7 +3,7 @@
  * whose body is the input's own frame (`InboxEnvelope`).
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { decoded, decodeFrame, encodeFrame } from "./Frame.ts";
 
 export const DeadLetterHead = Schema.Struct({
   agent: Schema.Tuple([Schema.String, Schema.String]),
@@ -28,8 +28,5 @@ export function decodeDeadLetter(bytes: Uint8Array): {
   readonly input: Uint8Array;
 } {
   const frame = decodeFrame(bytes);
-  const head = decodeHead(frame.head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not a dead letter: ${String(head.failure)}` });
-  return { head: head.success, input: frame.body };
+  return { head: decoded(decodeHead(frame.head), "a dead letter"), input: frame.body };
 }

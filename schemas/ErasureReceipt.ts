@@ -10,7 +10,7 @@
  * mistake is found. It is not a signature. A reader refuses any other `v`.
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { CorruptFrame, decoded, UnknownVersion } from "./Frame.ts";
 import { jsonObject } from "./jsonObject.ts";
 
 const FORMAT = "agents.erasure";
@@ -89,8 +89,5 @@ export function decodeReceipt(text: string, sha256: Sha256): ErasureReceipt {
     });
   if (sum !== sha256(JSON.stringify(content)))
     throw new CorruptFrame({ message: "it is not as it was written: its own SHA-256 differs" });
-  const receipt = decode(content);
-  if (receipt._tag === "Failure")
-    throw new CorruptFrame({ message: `it is not a receipt: ${String(receipt.failure)}` });
-  return receipt.success;
+  return decoded(decode(content), "a receipt of agents erase");
 }

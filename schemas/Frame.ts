@@ -9,6 +9,7 @@
  * (invariant I12). A reader refuses an unknown `v` (`UnknownVersion`).
  */
 import * as Data from "effect/Data";
+import type { Result } from "effect/Result";
 import { crc32 } from "./crc32.ts";
 
 export const FRAME_VERSION = 1;
@@ -131,6 +132,12 @@ export function decodeFrame(bytes: Uint8Array): Frame {
     throw new CorruptFrame({ message: "the frame's first line is not JSON" });
   }
   return { head, body: bytes.subarray(end + 1) };
+}
+
+/** What a schema has decoded. Throws `CorruptFrame`, which says what the value is not. */
+export function decoded<A>(result: Result<A, unknown>, what: string): A {
+  if (result._tag === "Success") return result.success;
+  throw new CorruptFrame({ message: `not ${what}: ${String(result.failure)}` });
 }
 
 /** A frame that can't be read. A flipped bit can look like the version of a later release. */

@@ -7,7 +7,8 @@
  */
 import * as Schema from "effect/Schema";
 import * as SchemaGetter from "effect/SchemaGetter";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { CorruptFrame, decoded, decodeFrame, encodeFrame } from "./Frame.ts";
+import { isObject } from "./plainCheck.ts";
 
 const Headers = Schema.Record(Schema.String, Schema.String);
 /** Milliseconds. Null is `Infinity`, which JSON does not have; older releases let it pass. */
@@ -118,10 +119,7 @@ export function decodeEnvelope(bytes: Uint8Array): InboxEnvelope {
   if (isPlainHead(frame.head)) return { head: frame.head, body: frame.body };
   // Where an input past the broker's payload limit has no body any more.
   if ("claim" in frame.head) throw new CorruptFrame({ message: "the input's stored body is lost" });
-  const head = decodeHead(frame.head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not an inbox envelope: ${String(head.failure)}` });
-  return { head: head.success, body: frame.body };
+  return { head: decoded(decodeHead(frame.head), "an inbox envelope"), body: frame.body };
 }
 
 /**
@@ -160,11 +158,11 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
         if (typeof value !== "boolean") return false;
         break;
       case "headers":
-        if (!isPlainObject(value)) return false;
+        if (!isObject(value)) return false;
         for (const header in value) if (typeof value[header] !== "string") return false;
         break;
       case "reply":
-        if (!isPlainObject(value)) return false;
+        if (!isObject(value)) return false;
         if (typeof value["subject"] !== "string" || typeof value["id"] !== "string") return false;
         if (value["ms"] !== undefined && typeof value["ms"] !== "number") return false;
         for (const field in value)
@@ -179,6 +177,3 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
 
 /** `key`, `kind` and `time`. */
 const REQUIRED_FIELDS = 3;
-
-const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -9,7 +9,7 @@
  * turns in order, then its delta.
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { decoded, decodeFrame, encodeFrame } from "./Frame.ts";
 import { plainCheck } from "./plainCheck.ts";
 
 /** The input that began a turn. Bodies are stored as text where they are UTF-8, else as base64. */
@@ -186,8 +186,5 @@ export const isPlainJournalHead = plainCheck(JournalHead);
 export function decodeEvent(bytes: Uint8Array): JournalEvent {
   const frame = decodeFrame(bytes);
   if (isPlainJournalHead(frame.head)) return { head: frame.head, delta: frame.body };
-  const head = decodeHead(frame.head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not a journal event: ${String(head.failure)}` });
-  return { head: head.success, delta: frame.body };
+  return { head: decoded(decodeHead(frame.head), "a journal event"), delta: frame.body };
 }

@@ -4,7 +4,7 @@
  * knows how often there was one.
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { decoded, decodeFrame, encodeFrame } from "./Frame.ts";
 
 export const QuarantineMark = Schema.Struct({
   /** `kills`: its turns end their processes. `journal`: its journal can't be read. */
@@ -30,8 +30,5 @@ const decodeHead = Schema.decodeUnknownResult(QuarantineMark);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeQuarantineMark(bytes: Uint8Array): QuarantineMark {
-  const head = decodeHead(decodeFrame(bytes).head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not a quarantine mark: ${String(head.failure)}` });
-  return head.success;
+  return decoded(decodeHead(decodeFrame(bytes).head), "a quarantine mark");
 }

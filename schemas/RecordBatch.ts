@@ -13,7 +13,7 @@
  */
 import * as Schema from "effect/Schema";
 import { DeliveryRecord } from "./DeliveryRecord.ts";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { CorruptFrame, decoded, decodeFrame, encodeFrame } from "./Frame.ts";
 
 const RecordBatch = Schema.Struct({
   /** Id of the process that wrote them. */
@@ -43,30 +43,26 @@ export function encodeRecords({ by, records }: RecordBatch): Uint8Array {
   return encodeFrame({ by, count: records.length, same, each });
 }
 
+const RECORDS = "a batch of delivery records";
 const decodeBatch = Schema.decodeUnknownResult(RecordBatch);
 const decodeColumns = Schema.decodeUnknownResult(Columns);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeRecords(bytes: Uint8Array): RecordBatch {
   const { head } = decodeFrame(bytes);
-  const batch = decodeBatch("records" in head ? head : batchOf(head));
-  if (batch._tag === "Failure") throw noRecords(batch.failure);
-  return batch.success;
+  return decoded(decodeBatch("records" in head ? head : batchOf(head)), RECORDS);
 }
 
 function batchOf(head: unknown): unknown {
-  const decoded = decodeColumns(head);
-  if (decoded._tag === "Failure") throw noRecords(decoded.failure);
-  const { by, count, same, each } = decoded.success;
+  const { by, count, same, each } = decoded(decodeColumns(head), RECORDS);
   const columns = Object.entries(each);
   if (columns.some(([, values]) => values.length !== count))
-    throw noRecords(`a column has not one value for each of ${count} records`);
+    throw new CorruptFrame({
+      message: `not ${RECORDS}: a column does not have one value for each of ${count} records`,
+    });
   const recordAt = (at: number): Readonly<Record<string, unknown>> => {
     const own = columns.filter(([, values]) => values[at] !== null);
     return { ...same, ...Object.fromEntries(own.map(([field, values]) => [field, values[at]])) };
   };
   return { by, records: Array.from({ length: count }, (_, at) => recordAt(at)) };
 }
-
-const noRecords = (why: unknown): CorruptFrame =>
-  new CorruptFrame({ message: `no delivery records: ${String(why)}` });

@@ -7,7 +7,7 @@
  */
 import * as Schema from "effect/Schema";
 import { Cause } from "./JournalEvent.ts";
-import { CorruptFrame, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
+import { decoded, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
 
 /** Where an agent's trimmed events lie in the archive (`services/archive/SegmentArchive`). */
 export const ArchivePlace = Schema.Struct({
@@ -85,8 +85,5 @@ const decodeHead = Schema.decodeUnknownResult(SnapshotHead);
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeSnapshot(bytes: Uint8Array): Snapshot {
   const frame = decodeFrame(bytes);
-  const head = decodeHead(frame.head);
-  if (head._tag === "Failure")
-    throw new CorruptFrame({ message: `not a snapshot: ${String(head.failure)}` });
-  return { head: head.success, image: frame.body };
+  return { head: decoded(decodeHead(frame.head), "a snapshot"), image: frame.body };
 }

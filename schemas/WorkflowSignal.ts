@@ -7,7 +7,7 @@
  * `core/workflow/SignalLane`, read by `core/input/runWorkflowSignal`.
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame } from "./Frame.ts";
+import { CorruptFrame, decoded } from "./Frame.ts";
 
 /** Starts an instance. `agent`: class and name of the agent that started it; absent for others. */
 const Start = Schema.Struct({
@@ -66,8 +66,5 @@ export function decodeSignal(bytes: Uint8Array): WorkflowSignal {
   } catch (error) {
     throw new CorruptFrame({ message: `not a workflow signal: ${String(error)}` });
   }
-  const signal = decode(value);
-  if (signal._tag === "Failure")
-    throw new CorruptFrame({ message: `not a workflow signal: ${String(signal.failure)}` });
-  return signal.success;
+  return decoded(decode(value), "a workflow signal");
 }

@@ -106,5 +106,5 @@ function recordOf({ propertySignatures, indexSignatures }: AST.Objects): Check {
   };
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -122,7 +122,7 @@ export class Agent<
     this.env = env;
     this.#runtime = runtimeOf(this.ctx);
     this.observability = this.#runtime.observability;
-    stateHookOf(this, this.#runtime.log);
+    stateHookOf(this, this.#runtime);
   }
 
   // Identity and life

@@ -34,6 +34,10 @@ interface SocketsRuntime {
   currentConnection(): Connection | undefined;
   /** Sends a change of a connection's state or flags to its gateway. */
   attach(connection: Connection): void;
+  readonly sockets: {
+    /** For a Durable Object: events of it run for longer, or no longer. */
+    working(is: boolean): void;
+  };
 }
 
 export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, SocketsRuntime {

@@ -47,7 +47,7 @@ export function changeState(
   runtime.writeState(next, {
     ...how,
     changed: hasStateHook(agent)
-      ? () => stateHookOf(agent, runtime.log)?.(next, source) as unknown
+      ? () => stateHookOf(agent, runtime)?.(next, source) as unknown
       : undefined,
   });
 }

@@ -24,7 +24,7 @@ export const hasStateHook = ({
  * Throws if a subclass overrides both names. Logs one warning for the deprecated name. Returns
  * undefined if neither is overridden.
  */
-export function stateHookOf(agent: object, log: LogShape): Hook | undefined {
+export function stateHookOf(agent: object, runtime: { readonly log: LogShape }): Hook | undefined {
   let nearest: (typeof NAMES)[number] | undefined;
   for (const prototype of prototypesOf(agent)) {
     if (prototype === AgentHooks.prototype) break;
@@ -37,7 +37,9 @@ export function stateHookOf(agent: object, log: LogShape): Hook | undefined {
     nearest ??= own[0];
     if (own[0] === "onStateUpdate" && !warned.has(constructor)) {
       warned.add(constructor);
-      log.warn(`${constructor.name}.onStateUpdate is deprecated: rename it to onStateChanged`);
+      runtime.log.warn(
+        `${constructor.name}.onStateUpdate is deprecated: rename it to onStateChanged`,
+      );
     }
   }
   // A function in a field, which exists only after the constructor has run.

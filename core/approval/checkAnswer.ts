@@ -1,6 +1,7 @@
 /** Checks questions and answers: sizes, and texts that people can read. Pure. */
 import { checkOptions } from "../errors/checkOptions.ts";
 import { toJson } from "../journal/jsonText.ts";
+import { STEP_NAME_CHARS_MAX } from "../step/stepKey.ts";
 import type { ApprovalQuestion } from "./Approval.ts";
 
 const QUESTION: ReadonlySet<string> = new Set<keyof ApprovalQuestion>([
@@ -60,8 +61,10 @@ export function checkBy(by: string, what = "by"): void {
 
 /** Throws `TypeError` or `RangeError`. */
 export function checkQuestion(name: string, question: ApprovalQuestion): void {
-  if (typeof name !== "string" || name === "")
-    throw new TypeError("approval(name, …): the name must be text of at least one character");
+  if (typeof name !== "string" || name === "" || name.length > STEP_NAME_CHARS_MAX)
+    throw new TypeError(
+      `approval(name, …): the name must be text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
+    );
   checkOptions(`approval "${name}"`, question, QUESTION);
   const { prompt, notify } = question;
   if (notify !== undefined && typeof notify !== "function")

@@ -20,7 +20,7 @@
  */
 import { checkOptions } from "../errors/checkOptions.ts";
 import { shownValue } from "../errors/shownValue.ts";
-import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, Queried, SqlValue } from "../database/Databases.ts";
 import { numberOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { CronShape } from "../schedule/Cron.ts";
@@ -82,13 +82,10 @@ const ROUNDING = 1e-9;
 const KEY_LENGTH_MAX = 256; // it is in a row for as long as its period
 
 /** The agent that has them. */
-export interface BudgetAgent extends Pick<
-  AgentTurns,
-  "committer" | "database" | "time" | "turn" | "emit" | "id"
-> {
+export interface BudgetAgent
+  extends Queried, Pick<AgentTurns, "committer" | "database" | "time" | "turn" | "emit" | "id"> {
   /** The step whose function runs. */
   readonly currentStep: unknown;
-  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
   readonly parts: {
     readonly jobs: { readonly cron: CronShape };
     readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;

@@ -10,6 +10,12 @@ export class BrokerUnavailable extends Data.TaggedError("BrokerUnavailable")<{
   readonly message: string;
 }> {}
 
+/** The login may not make the request. The broker drops it, until a reload permits it. */
+export class NotPermitted extends BrokerUnavailable {
+  /** For what knows errors by their fields alone: the broker was reached. */
+  readonly isRefusal = true;
+}
+
 export interface BusMessage {
   readonly subject: string;
   readonly data: Uint8Array;

@@ -23,7 +23,7 @@ import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { callSlicesOf } from "../time/TimeSlices.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
-import { cancellable } from "./CancellableCalls.ts";
+import { cancellable } from "./cancellableCalls.ts";
 import type { CallTries } from "./CallTries.ts";
 import { AnswerBudget } from "./AnswerBudget.ts";
 import { encodeCall } from "./callBodies.ts";

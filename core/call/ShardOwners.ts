@@ -6,12 +6,8 @@
  * every call that it took, so calls in flight then are with the next owner.
  */
 import type { ShardId } from "../../schemas/Address.ts";
+import { HOST_KEYS, idOfKey, shardOfKey } from "../lease/leaseKeys.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
-
-/** Start of the key of a shard's lease; its number follows. */
-const SHARD_KEY = "shard.";
-/** Start of the key of a host's own lease; its id follows. */
-const HOST_KEY = "host.";
 
 /** How many owners a shard has lost while this process watched, and the last of them. */
 export interface Losses {
@@ -30,14 +26,12 @@ export class ShardOwners {
 
   /** `before`: the lease's holder until this change. */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
-    if (key.startsWith(HOST_KEY)) {
-      const host = key.slice(HOST_KEY.length);
-      if (value === undefined) this.hosts.delete(host);
-      else this.hosts.add(host);
-    }
-    if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
+    const host = idOfKey(key, HOST_KEYS);
+    if (host !== undefined && value === undefined) this.hosts.delete(host);
+    else if (host !== undefined) this.hosts.add(host);
+    const shard = shardOfKey(key);
+    if (shard === undefined || before === undefined || before === value) return;
     if (released === true) return;
-    const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
     this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
     this.abort(shard);
   }

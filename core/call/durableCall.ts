@@ -16,12 +16,10 @@ export interface DurableCall {
 /** The maximum of an idempotency key, which a step's key may be. */
 const KEY_CHARS_MAX = 255;
 
-/** An unpaired surrogate has no encoding: two keys would be stored as one. */
-const HALF = /\p{Surrogate}/u;
-
 /** Throws `TypeError`. */
 export function checkCallKey(key: unknown): asserts key is string {
-  const isText = typeof key === "string" && !HALF.test(key);
+  // An unpaired surrogate has no encoding: two keys would be stored as one.
+  const isText = typeof key === "string" && key.isWellFormed();
   if (isText && key !== "" && key.length <= KEY_CHARS_MAX) return;
   throw new TypeError(`the key of a call must be text of 1 to ${KEY_CHARS_MAX} characters`);
 }

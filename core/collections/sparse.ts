@@ -1,7 +1,30 @@
 /**
- * A map and a set that are nothing while they are empty. An agent in memory has a score of them,
+ * Maps and sets that are nothing while they are empty. An agent in memory has a score of them,
  * nearly all empty nearly always, and an empty `Map` keeps 180 bytes.
+ *
+ * 1. A field of an object that every agent has is a `Map` or `Set`, or undefined while that is
+ *    empty. It is written with `withEntry`, `withItem` and `without`.
+ * 2. Parts that few agents have, and those that share it, use `SparseMap` and `SparseSet`, which
+ *    take 32 bytes more.
  */
+
+/** A new map where there is none. Returns the map with the entry. */
+export const withEntry = <K, V>(map: Map<K, V> | undefined, key: K, value: V): Map<K, V> =>
+  (map ?? new Map<K, V>()).set(key, value);
+
+/** A new set where there is none. Returns the set with the item. */
+export const withItem = <A>(set: Set<A> | undefined, item: A): Set<A> =>
+  (set ?? new Set<A>()).add(item);
+
+/** Removes a key or an item. Undefined: nothing is left. */
+export function without<K, C extends { readonly size: number; delete(key: K): boolean }>(
+  collection: C | undefined,
+  key: K,
+): C | undefined {
+  collection?.delete(key);
+  return collection?.size === 0 ? undefined : collection;
+}
+
 const NO_MAP = new Map<never, never>();
 const NO_SET = new Set<never>();
 

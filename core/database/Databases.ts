@@ -67,6 +67,11 @@ export interface OpenTransaction {
   readonly rollback: () => void;
 }
 
+/** Where the library's own tables are: a database, or the running turn's writes to it. */
+export interface Queried {
+  readonly query: (sql: string, params: ReadonlyArray<SqlValue>) => SqlResult;
+}
+
 export interface AgentDatabase {
   /**
    * Runs one or more statements. Each takes as many of the parameters as it has, in order; the

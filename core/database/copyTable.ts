@@ -3,12 +3,8 @@
  * number that it has given (AUTOINCREMENT); drops it where the other has none. For the library's
  * own tables. Users' triggers and rows may refer to the table: call it in `withoutTriggers`.
  */
-import type { SqlResult, SqlValue } from "./Databases.ts";
+import type { Queried } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
-
-interface Queried {
-  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
-}
 
 export function copyTable(from: Queried, to: Queried, table: string): void {
   if (tableExists(to, table)) to.query(`DROP TABLE ${table}`, []);

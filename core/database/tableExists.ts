@@ -1,9 +1,6 @@
 /** Whether a database has a table of that name now: users may make and drop any. */
-import type { SqlResult, SqlValue } from "./Databases.ts";
+import type { Queried } from "./Databases.ts";
 
-export const tableExists = (
-  database: { readonly query: (sql: string, params: ReadonlyArray<SqlValue>) => SqlResult },
-  name: string,
-): boolean =>
+export const tableExists = (database: Queried, name: string): boolean =>
   database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]).rows
     .length > 0;

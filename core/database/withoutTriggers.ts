@@ -2,14 +2,10 @@
  * Changes the library's own tables of a database without effects on users' rows: what users have
  * attached to those tables is for changes that code makes, not for copies of rows.
  */
-import type { SqlResult, SqlValue } from "./Databases.ts";
+import type { Queried } from "./Databases.ts";
 import { isOwnTable } from "./isOwnTable.ts";
 import { quoted } from "./quoted.ts";
 import { tableExists } from "./tableExists.ts";
-
-interface Queried {
-  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
-}
 
 /**
  * Runs `change` while the library's tables have no triggers and no foreign keys are enforced.

@@ -23,6 +23,7 @@ import type { Schedule } from "../schedule/Schedule.ts";
 import type { ObjectClass, ObjectHandlers } from "./DurableObject.ts";
 import { EventOrder } from "./EventOrder.ts";
 import { FacetTable, idOfFacet } from "./FacetTable.ts";
+import { LongEvents } from "./LongEvents.ts";
 import { ObjectId } from "./objectId.ts";
 import { ObjectSocket } from "../socket/ObjectSocket.ts";
 import { ObjectSockets } from "./ObjectSockets.ts";
@@ -55,6 +56,7 @@ export abstract class ObjectActor extends Agent {
   readonly facetTable: FacetTable;
   readonly #runtime: AgentRuntime;
   readonly #events: EventOrder;
+  readonly #long: LongEvents;
   #object: (object & ObjectHandlers) | undefined;
   /** Id of the schedule whose handler runs. */
   #runningAlarm: string | undefined;
@@ -62,7 +64,9 @@ export abstract class ObjectActor extends Agent {
   constructor(ctx: AgentContext, env: Record<string, unknown>) {
     super(ctx, env);
     this.#runtime = runtimeOf(ctx);
-    this.#events = new EventOrder(this.#runtime.time);
+    const { time, sockets } = this.#runtime;
+    this.#events = new EventOrder(time);
+    this.#long = new LongEvents(time, (is) => sockets.working(is));
     this.sockets = new ObjectSockets(this.#runtime);
     this.facetTable = new FacetTable(this.#runtime);
   }
@@ -77,6 +81,7 @@ export abstract class ObjectActor extends Agent {
       id: new ObjectId(given ?? runtime.id),
       runtime,
       events: this.#events,
+      long: this.#long,
       sockets: this.sockets,
       alarms: this.#alarms(),
       facetTable: this.facetTable,
@@ -86,8 +91,13 @@ export abstract class ObjectActor extends Agent {
     await ObjectState.started(state);
   }
 
+  /** Rule 2. */
+  #run<A>(f: () => A | Promise<A>): Promise<A> {
+    return this.#events.run(() => this.#long.run(f));
+  }
+
   override onRequest(request: Request): Promise<Response> {
-    return this.#events.run(() => this.#fetch(request));
+    return this.#run(() => this.#fetch(request));
   }
 
   #fetch(request: Request): Response | Promise<Response> {
@@ -106,7 +116,7 @@ export abstract class ObjectActor extends Agent {
     };
     const socketOfResult = (result: Upgraded): ObjectSocket | undefined =>
       "socket" in result ? result.socket : undefined;
-    return this.#events.run(() => this.sockets.whileUpgrading(fetch, socketOfResult));
+    return this.#run(() => this.sockets.whileUpgrading(fetch, socketOfResult));
   }
 
   /**
@@ -121,13 +131,13 @@ export abstract class ObjectActor extends Agent {
 
   /** Rule 2, for a call that runs `f`. */
   inOrder<A>(f: () => A | Promise<A>): Promise<A> {
-    return this.#events.run(f);
+    return this.#run(f);
   }
 
   override async onMessage(connection: Connection, message: string | ArrayBuffer): Promise<void> {
     const socket = this.sockets.of(connection);
     if (socket === undefined || this.sockets.answers(socket, message)) return;
-    await this.#events.run(() =>
+    await this.#run(() =>
       mode(socket) === "live"
         ? listeners(socket).tell({ type: "message", data: message })
         : this.#handlers.webSocketMessage?.(socket, message),
@@ -143,7 +153,7 @@ export abstract class ObjectActor extends Agent {
     const socket = this.sockets.of(connection);
     if (socket === undefined) return;
     this.sockets.drop(socket);
-    await this.#events.run(() =>
+    await this.#run(() =>
       mode(socket) === "live"
         ? listeners(socket).tell({ type: "close", code, reason, wasClean })
         : this.#handlers.webSocketClose?.(socket, code, reason, wasClean),
@@ -156,7 +166,7 @@ export abstract class ObjectActor extends Agent {
     if (arguments.length === 1) return super.onError(first);
     const socket = this.sockets.of(first as Connection);
     if (socket === undefined) return;
-    await this.#events.run(() =>
+    await this.#run(() =>
       mode(socket) === "live"
         ? listeners(socket).tell({ type: "error", error, message: failureText(error) })
         : this.#handlers.webSocketError?.(socket, error),
@@ -170,7 +180,7 @@ export abstract class ObjectActor extends Agent {
     const retryCount = (this.#runtime.currentCause()?.attempt ?? 1) - 1;
     this.#runningAlarm = id;
     try {
-      await this.#events.run(() => this.#handlers.alarm?.({ isRetry: retryCount > 0, retryCount }));
+      await this.#run(() => this.#handlers.alarm?.({ isRetry: retryCount > 0, retryCount }));
     } finally {
       this.#runningAlarm = undefined;
     }

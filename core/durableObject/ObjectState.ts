@@ -7,6 +7,7 @@ import { messageOf } from "../errors/thrown.ts";
 import type { EventOrder } from "./EventOrder.ts";
 import { exportsOf } from "./exportsOf.ts";
 import type { FacetTable } from "./FacetTable.ts";
+import type { LongEvents } from "./LongEvents.ts";
 import { ObjectBlocks } from "./ObjectBlocks.ts";
 import { ObjectFacets } from "./ObjectFacets.ts";
 import type { ObjectId } from "./objectId.ts";
@@ -19,6 +20,7 @@ interface ObjectStateParts {
   readonly id: ObjectId;
   readonly runtime: AgentRuntime;
   readonly events: EventOrder;
+  readonly long: LongEvents;
   readonly sockets: ObjectSockets;
   readonly alarms: ObjectAlarms;
   readonly facetTable: FacetTable;
@@ -35,6 +37,7 @@ export class ObjectState {
   readonly props: Readonly<Record<string, unknown>> = {};
   readonly #runtime: AgentRuntime;
   readonly #exclusive: ObjectBlocks;
+  readonly #long: LongEvents;
   readonly #sockets: ObjectSockets;
   #blocks: Promise<unknown> | undefined;
   #started = false;
@@ -44,10 +47,11 @@ export class ObjectState {
   #facets: ObjectFacets | undefined;
   #exports: Readonly<Record<string, unknown>> | undefined;
 
-  constructor({ id, runtime, events, sockets, alarms, facetTable, env }: ObjectStateParts) {
+  constructor({ id, runtime, events, long, sockets, alarms, facetTable, env }: ObjectStateParts) {
     this.#env = env;
     this.#facetTable = facetTable;
     this.#runtime = runtime;
+    this.#long = long;
     this.#exclusive = new ObjectBlocks(runtime, events);
     this.#sockets = sockets;
     this.id = id;
@@ -78,7 +82,7 @@ export class ObjectState {
 
   /** Keeps the object in memory until `promise` settles. A rejection is logged. */
   waitUntil(promise: Promise<unknown>): void {
-    this.#runtime.waitUntil(promise);
+    this.#runtime.waitUntil(this.#long.run(() => promise));
   }
 
   /**

@@ -23,7 +23,6 @@ import { fiberOf, type KeptOfFibers } from "./Fiber.ts";
 
 /** The default for a workflow that waits for an event, too. */
 const TIMEOUT_DEFAULT = "24 hours";
-const NAME_CHARS_MAX = 256; // as of a workflow's step
 /** A loop that asks would fill the table, and somebody's mailbox. */
 const WAITING_MAX = 100;
 
@@ -82,10 +81,6 @@ export class FiberApprovals implements KeptOfFibers {
   }
 
   private begin(key: string, name: string, { prompt, timeout }: ApprovalQuestion): void {
-    if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX)
-      throw new TypeError(
-        `the name of an approval must be text of 1 to ${NAME_CHARS_MAX} characters`,
-      );
     const ms = durationMs(timeout ?? TIMEOUT_DEFAULT, `approval "${name}": timeout`);
     if (ms > WAIT_MS_MAX) throw new RangeError(`approval "${name}" waits longer than a year`);
     if (this.approvals.list({ status: "waiting" }).length >= WAITING_MAX)

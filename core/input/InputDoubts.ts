@@ -47,10 +47,16 @@ export class InputDoubts {
   /** Key of the input of rule 3 or 5. */
   private alone: string | undefined;
 
+  private readonly suspicious: boolean;
+  private readonly explained: boolean;
+
   constructor(
     private readonly agent: DoubtsAgent,
-    private readonly trust: Trust,
-  ) {}
+    { suspicious = false, explained = false }: Trust,
+  ) {
+    this.suspicious = suspicious;
+    this.explained = explained;
+  }
 
   /** Rules 3 and 5: nothing may begin until `over`. */
   get closed(): boolean {
@@ -93,8 +99,8 @@ export class InputDoubts {
   private isInDoubt(storedMs: number): boolean {
     const { startedMs, time } = this.agent;
     if (this.doubtful !== undefined) return this.doubtful && storedMs <= startedMs;
-    const { suspicious = false, explained = false } = this.trust;
-    this.doubtful = suspicious || (!explained && time.nowMs() - storedMs > SUSPECT_AGE_MS);
+    const isOld = time.nowMs() - storedMs > SUSPECT_AGE_MS;
+    this.doubtful = this.suspicious || (!this.explained && isOld);
     return this.doubtful;
   }
 }

@@ -9,7 +9,7 @@
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { SparseMap } from "../collections/sparse.ts";
+import { withEntry, without } from "../collections/sparse.ts";
 import { reasonText } from "../errors/failureText.ts";
 import type { GivenUp } from "../dead/DeadLetters.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
@@ -60,7 +60,7 @@ interface Outcome {
 
 export class InputRuns {
   /** By key, on the monotonic clock. The stored copy of a failed `DirectInput` waits until then. */
-  private readonly resting = new SparseMap<string, number>();
+  private resting: Map<string, number> | undefined;
 
   constructor(
     private readonly agent: RunAgent,
@@ -70,8 +70,8 @@ export class InputRuns {
 
   /** Milliseconds until an input's next attempt may begin; 0: now. */
   restMs(key: string): number {
-    const ms = (this.resting.get(key) ?? 0) - this.agent.time.monotonicMs();
-    if (ms <= 0) this.resting.delete(key);
+    const ms = (this.resting?.get(key) ?? 0) - this.agent.time.monotonicMs();
+    if (ms <= 0) this.resting = without(this.resting, key);
     return Math.max(0, ms);
   }
 
@@ -159,7 +159,7 @@ export class InputRuns {
     await this.commitEnd(turn, (seq) => {
       this.report(turn, { status: "failed", seq, error, nextInMs: delayMs });
       if (input.direct !== undefined)
-        this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
+        this.resting = withEntry(this.resting, head.key, agent.time.monotonicMs() + delayMs);
       input.nak(delayMs);
     });
   }

@@ -12,7 +12,7 @@ import {
 import { DoneSet } from "./DoneSet.ts";
 import { OpenParts } from "./OpenParts.ts";
 import { needsText } from "./stateChange.ts";
-import { SparseMap } from "../collections/sparse.ts";
+import { SparseMap, withEntry } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
 interface Begun {
@@ -45,7 +45,7 @@ export class AgentImage {
   done = new DoneSet();
   readonly begun = new SparseMap<string, Begun>();
   /** By the key of an input that is in `begun`. */
-  readonly steps = new SparseMap<string, DoneSteps>();
+  steps: Map<string, DoneSteps> | undefined = undefined;
   /** The parts that the next owner undoes first. Undefined: none. */
   parts: OpenParts | undefined = undefined;
   /** Sequence of the last `destroyed` event; 0 in its first life. */
@@ -62,12 +62,12 @@ export class AgentImage {
 
   /** Keys of an input's done steps, without the records of their undoing. */
   stepsDone(input: string): ReadonlyArray<string> {
-    return [...(this.steps.get(input)?.keys() ?? [])].filter((key) => /^\d/.test(key));
+    return [...(this.steps?.get(input)?.keys() ?? [])].filter((key) => /^\d/.test(key));
   }
 
   /** The failure of an input's turn, once its steps are being undone. */
   undoing(input: string): string | undefined {
-    const text = this.steps.get(input)?.get(UNDOING);
+    const text = this.steps?.get(input)?.get(UNDOING);
     return text === undefined ? undefined : (JSON.parse(text) as string);
   }
 
@@ -83,7 +83,7 @@ export class AgentImage {
       time: this.timeMs,
       done: this.done.toArray(),
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
-      ...(this.steps.size === 0 ? {} : { steps: Array.from(this.steps, encodeSteps) }),
+      ...(this.steps === undefined ? {} : { steps: Array.from(this.steps, encodeSteps) }),
       ...(this.parts === undefined ? {} : { parts: this.parts.toSnapshot() }),
       ...(this.life === 0 ? {} : { life: this.life }),
       ...(this.entity === undefined ? {} : { entity: this.entity }),
@@ -107,7 +107,8 @@ export class AgentImage {
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });
-    for (const [key, steps] of head.steps ?? []) image.steps.set(key, decodeSteps(steps));
+    for (const [key, steps] of head.steps ?? [])
+      image.steps = withEntry(image.steps, key, decodeSteps(steps));
     image.parts = OpenParts.fromSnapshot(head.parts);
     image.life = head.life ?? 0;
     image.entity = head.entity;

@@ -9,7 +9,7 @@
  *
  * Fed by `applyEvent`; read by the mailbox before a durable input runs.
  */
-import { SparseMap } from "../collections/sparse.ts";
+import { withEntry, without } from "../collections/sparse.ts";
 
 /** Providers retry for up to three days; GitHub's manual redelivery too (`webhooks.md`). */
 export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
@@ -27,23 +27,24 @@ interface Done {
 }
 
 export class DoneSet {
-  private readonly entries = new SparseMap<string, Done>();
+  /** Oldest first. */
+  private entries: Map<string, Done> | undefined;
   /** Whether the set may have a dead input: most agents never have one, and skip the look-up. */
   hasDead = false;
 
   get size(): number {
-    return this.entries.size;
+    return this.entries?.size ?? 0;
   }
 
   /** Journal sequence of the event that did it; undefined when it is not known to be done. */
   seqOf(key: string): number | undefined {
-    return this.entries.get(key)?.seq;
+    return this.entries?.get(key)?.seq;
   }
 
   /** Sequence of the last restore in the set; undefined without one. Reads the whole set. */
   get restoredAt(): number | undefined {
     let last: number | undefined;
-    for (const [key, { seq }] of this.entries) if (key.startsWith(RESTORE_PREFIX)) last = seq;
+    for (const [key, { seq }] of this.entries ?? []) if (key.startsWith(RESTORE_PREFIX)) last = seq;
     return last;
   }
 
@@ -55,26 +56,25 @@ export class DoneSet {
   }
 
   add(key: string, timeMs: number, seq: number): void {
-    const { size } = this.entries;
+    const { size } = this;
     this.put(key, timeMs, seq);
-    if (this.entries.size > size) return;
+    if (this.size > size) return;
     // The key was already in the set: it becomes the youngest.
-    this.entries.delete(key);
+    this.entries?.delete(key);
     this.put(key, timeMs, seq);
   }
 
   /** Drops what is past either limit, as of an event's time. Map order is age order. */
   trim(nowMs: number): void {
-    if (this.entries.size === 0) return;
-    for (const [key, done] of this.entries) {
-      if (this.entries.size <= DONE_COUNT_MAX && nowMs - done.timeMs <= DONE_RETENTION_MS) return;
-      this.entries.delete(key);
+    for (const [key, done] of this.entries ?? []) {
+      if (this.size <= DONE_COUNT_MAX && nowMs - done.timeMs <= DONE_RETENTION_MS) return;
+      this.entries = without(this.entries, key);
     }
   }
 
   /** For snapshots: `[key, time, seq]`, oldest first. */
   toArray(): Array<[string, number, number]> {
-    return Array.from(this.entries, ([key, d]) => [key, d.timeMs, d.seq]);
+    return Array.from(this.entries ?? [], ([key, d]) => [key, d.timeMs, d.seq]);
   }
 
   static from(rows: ReadonlyArray<readonly [string, number, number]>): DoneSet {
@@ -85,6 +85,6 @@ export class DoneSet {
 
   private put(key: string, timeMs: number, seq: number): void {
     this.hasDead ||= key.startsWith(DEAD_PREFIX);
-    this.entries.set(key, { timeMs, seq });
+    this.entries = withEntry(this.entries, key, { timeMs, seq });
   }
 }

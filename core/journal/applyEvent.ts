@@ -6,6 +6,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { isOfSent } from "./laneKeys.ts";
+import { withEntry, without } from "../collections/sparse.ts";
 import { slugOf } from "../webhook/sluggedEntity.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { OpenParts } from "./OpenParts.ts";
@@ -76,9 +77,10 @@ function begin(image: AgentImage, key: string, record: TurnRecord): void {
   const { attempt = 1, seq = 0 } = cause;
   const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;
   image.begun.set(key, { attempts, inboxSeq: seq });
-  let done = image.steps.get(key);
+  let done = image.steps?.get(key);
   if (steps !== undefined) {
-    if (done === undefined) image.steps.set(key, (done = new Map<string, string | undefined>()));
+    done ??= new Map<string, string | undefined>();
+    image.steps = withEntry(image.steps, key, done);
     for (const step of steps)
       done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
   }
@@ -97,5 +99,5 @@ function forgetJobs(image: AgentImage, stays: (key: string) => boolean = () => f
 /** The input is done or dead. */
 function forget(image: AgentImage, key: string): void {
   image.begun.delete(key);
-  image.steps.delete(key);
+  image.steps = without(image.steps, key);
 }

@@ -3,6 +3,9 @@
  * `new Response(…)` in an agent's code makes an object whose parts are built when they are read;
  * `fetch` and `new Request(…)` receive the platform's request behind a lazy one. Subclasses of the
  * platform's classes, and unusual arguments, use the platform's own.
+ *
+ * A body that is a stream needs no `duplex`, as on the reference's platform: `fetch(url, { method,
+ * body: request.body })`, with which apps pass requests on, would throw.
  */
 import { LazyRequest } from "./LazyRequest.ts";
 import { LazyResponse } from "./LazyResponse.ts";
@@ -18,7 +21,7 @@ export function installLazyFetch(): void {
     construct: (native, [input, ...rest]: [unknown, ...unknown[]], target): Request =>
       Reflect.construct(
         native,
-        [LazyRequest.unwrap(input), ...rest],
+        [LazyRequest.unwrap(input), ...rest.map(withDuplex)],
         target === request ? native : target,
       ),
   });
@@ -49,9 +52,16 @@ export function installLazyFetch(): void {
   const plain = globalThis.fetch;
   globalThis.fetch = Object.assign(
     (input: Parameters<typeof fetch>[0], init?: RequestInit) =>
-      plain(LazyRequest.unwrap(input), init),
+      plain(LazyRequest.unwrap(input), withDuplex(init)),
     plain,
   );
   LazyRequest.enable();
   LazyResponse.enable();
+}
+
+/** `duplex` is "half" where the body is a stream, which the platform demands. */
+function withDuplex<A>(init: A): A {
+  if (typeof init !== "object" || init === null || "duplex" in init) return init;
+  if (!("body" in init) || !(init.body instanceof ReadableStream)) return init;
+  return Object.create(init, { duplex: { value: "half", enumerable: true } }) as A;
 }

@@ -5,19 +5,11 @@
  * caches its answer.
  */
 import type { ShardId } from "../../schemas/Address.ts";
+import { keyOfShard, shardOfKey } from "./leaseKeys.ts";
 import type { Lease, LeaseChange } from "./Leases.ts";
 
 /** The latest report of a key: its holder, or undefined when it has none. */
 type Watched = Pick<LeaseChange, "value" | "revision">;
-
-const SHARD_PREFIX = "shard.";
-
-/** The lease's key of a shard. */
-export const keyOfShard = (shard: ShardId): string => `${SHARD_PREFIX}${shard}`;
-
-/** The shard of a lease's key; undefined for other keys. */
-export const shardOfKey = (key: string): ShardId | undefined =>
-  key.startsWith(SHARD_PREFIX) ? (Number(key.slice(SHARD_PREFIX.length)) as ShardId) : undefined;
 
 export class LeaseView {
   private readonly keys = new Map<string, Watched>();

@@ -56,7 +56,7 @@ export interface LeasesShape {
   /**
    * Every live lease now (then it resolves), then each change until `signal` fires. Heals itself
    * across broker restarts (after which it repeats what it may have missed). A renewal is no
-   * change.
+   * change. Rejects with `NotPermitted` if this process may not watch leases.
    */
   readonly watch: (onChange: (change: LeaseChange) => void, signal: AbortSignal) => Promise<void>;
   /** Live leases whose key starts with `prefix`. Rejects with `BrokerUnavailable`. */

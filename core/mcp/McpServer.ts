@@ -172,12 +172,12 @@ export class McpServer {
     }
   }
 
-  /** Abandons the current operation; `state` is the state afterwards. */
-  async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
+  /** Abandons the current operation. */
+  async close(): Promise<void> {
     for (const connection of this.retired) void connection.close();
-    const closing = this.abandon(state, error);
+    const closing = this.abandon("not-connected", null);
     if (closing === undefined) return;
-    this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state: this.state }); // prettier-ignore
     await closing.done;
   }
 

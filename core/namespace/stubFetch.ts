@@ -136,7 +136,7 @@ export async function upgrade(
 }
 
 /** Statuses with which `Response` refuses a body. */
-const BODILESS = new Set([101, 204, 205, 304]);
+export const BODILESS = new Set([101, 204, 205, 304]);
 
 export function toResponse(
   reply: CallReply,

@@ -8,6 +8,7 @@
  * route adds names of its own (`webhook(path, { redact })`), and its verifier those that it reads a
  * secret from.
  */
+import { REDACTED } from "./FieldRedaction.ts";
 
 /** What is hidden besides the usual names. Header names in any case. */
 export interface RedactNames {
@@ -36,8 +37,6 @@ const PARAMETERS = [
 ]; // prettier-ignore
 /** Ends of such names: `access_token`, `hub.verify_token`, `X-Amz-Signature`, `clientSecret`. */
 const PARAMETER_ENDS = /(?:token|secret|password|passwd|signature|apikey|accesskey|credential)$/;
-
-const REDACTED = "REDACTED";
 
 /** User and password of a URL, after its scheme. */
 const USER = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;

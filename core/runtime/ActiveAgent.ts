@@ -56,14 +56,13 @@ import type { CeilingName } from "../turn/Ceilings.ts";
 import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
-import { SparseSet } from "../collections/sparse.ts";
+import { withItem, without } from "../collections/sparse.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly id: AgentId;
   readonly image: AgentImage;
   readonly database: AgentDatabase;
-  readonly log: LogShape;
   readonly time: TimeShape;
   readonly committer: Committer;
   readonly ctx: AgentContext;
@@ -78,11 +77,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   lastActiveMs: number; // monotonic: when a turn last began or ended
   discarded = false;
   destroyed = false; // its `destroyed` event is stored
-  readonly kept = new SparseSet<symbol>(); // `keepAlive()` holds that are not released
+  kept: Set<symbol> | undefined; // `keepAlive()` holds that are not released
   aborted: string | undefined; // the reason, if `abort` discarded it
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
-  runningCalls: RunningCalls | undefined; // created by the first call
+  runningCalls: RunningCalls | undefined; // undefined: none
   readonly code = new RunningCode(this);
   readonly #gate = new ConcurrencyBlock(this.code);
   #destroying: Promise<void> | undefined;
@@ -95,7 +94,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.image = parts.image;
     this.id = parts.image.id;
     this.database = parts.database;
-    this.log = parts.log;
     this.time = parts.time;
     this.startedMs = parts.time.nowMs();
     this.lastActiveMs = parts.time.monotonicMs();
@@ -123,13 +121,15 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
   }
 
+  get log(): LogShape {
+    return this.parts.log;
+  }
   get apis(): AgentApis {
     return (this.#apis ??= new AgentApis(this));
   }
   get suspects(): Suspects {
     return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
   }
-
   get options(): AgentStaticOptions {
     return this.parts.agentClass.options ?? {};
   }
@@ -330,8 +330,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   keepAlive(): () => void {
     const hold = Symbol("keepAlive");
-    this.kept.add(hold);
-    return () => void this.kept.delete(hold);
+    this.kept = withItem(this.kept, hold);
+    return () => void (this.kept = without(this.kept, hold));
   }
 
   destroy(): Promise<void> {

@@ -17,7 +17,7 @@ import { stateFrame, streamFrame } from "../connection/protocol.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
-import { SparseMap, SparseSet } from "../collections/sparse.ts";
+import { withEntry, withItem, without } from "../collections/sparse.ts";
 
 interface CastOptions {
   /** Ids of connections that do not receive it. */
@@ -56,10 +56,13 @@ interface SocketsOwner {
   readonly committer: Pick<Committer, "afterCommit">;
 }
 
+const NO_SOCKETS: ReadonlyMap<string, Connection> = new Map();
+
 export class AgentSockets implements ConnectionOutlet {
-  private readonly byKey = new SparseMap<string, Connection>();
+  private byKey: Map<string, Connection> | undefined;
   /** Keys of upgrades that have not joined yet: `getConnectionTags` or an object's `fetch` runs. */
-  private readonly connecting = new SparseSet<string>();
+  private connecting: Set<string> | undefined;
+  private isWorking = false;
   /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;
 
@@ -69,32 +72,35 @@ export class AgentSockets implements ConnectionOutlet {
   ) {}
 
   get size(): number {
-    return this.byKey.size;
+    return this.byKey?.size ?? 0;
   }
   /**
    * Runs an upgrade, which joins its socket or refuses it. Undefined: with those that connect, the
    * agent already has `max`.
    */
   admit<A>(info: SocketInfo, max: number, connect: () => Promise<A>): Promise<A> | undefined {
-    if (this.size + this.connecting.size >= max) return undefined;
+    if (this.size + (this.connecting?.size ?? 0) >= max) return undefined;
     const key = socketKey(info);
-    this.connecting.add(key);
-    return connect().finally(() => this.connecting.delete(key));
+    this.connecting = withItem(this.connecting, key);
+    return connect().finally(() => this.connected(key));
+  }
+  private connected(key: string): void {
+    this.connecting = without(this.connecting, key);
   }
   get(key: string): Connection | undefined {
-    return this.byKey.get(key);
+    return this.byKey?.get(key);
   }
   has(key: string): boolean {
-    return this.byKey.has(key);
+    return this.byKey?.has(key) === true;
   }
   /** Adds a socket that is already open: from before hibernation, or reported to `meet`. */
   resume(info: SocketInfo): void {
     const key = socketKey(info);
-    const known = this.byKey.get(key);
+    const known = this.get(key);
     if (known !== undefined) return skipTo(known, info.next);
     if ((info.attachment?.life ?? 0) === this.agent.image.life) {
       const connection = this.make(info);
-      this.byKey.set(key, connection);
+      this.byKey = withEntry(this.byKey, key, connection);
       this.askReader(connection);
     }
     // It belongs to a destroyed life whose host could not close it.
@@ -107,9 +113,9 @@ export class AgentSockets implements ConnectionOutlet {
    */
   meet(info: SocketInfo): Connection | undefined {
     const { seq, state } = this.agent.image;
-    const known = this.byKey.get(socketKey(info));
+    const known = this.get(socketKey(info));
     this.resume(info);
-    const connection = this.byKey.get(socketKey(info));
+    const connection = this.get(socketKey(info));
     if (known !== undefined) this.askReader(known);
     if (
       state !== undefined &&
@@ -126,17 +132,17 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   infos(): ReadonlyArray<SocketInfo> {
-    return Array.from(this.byKey.values(), (connection) => Connection.internals(connection).info);
+    return Array.from(this.values(), (connection) => Connection.internals(connection).info);
   }
 
   /** Closes every socket of a destroyed agent, and removes them at their gateways. */
   destroy(): void {
-    for (const connection of this.byKey.values()) {
+    for (const connection of this.values()) {
       const internals = Connection.internals(connection);
       internals.closed();
       this.closeDestroyed(internals.info);
     }
-    this.byKey.clear();
+    this.byKey = undefined;
   }
 
   private closeDestroyed(info: SocketInfo): void {
@@ -144,13 +150,13 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   delete(key: string): void {
-    this.byKey.delete(key);
+    this.byKey = without(this.byKey, key);
   }
   values(): IterableIterator<Connection> {
-    return this.byKey.values();
+    return (this.byKey ?? NO_SOCKETS).values();
   }
   [Symbol.iterator](): IterableIterator<[string, Connection]> {
-    return this.byKey[Symbol.iterator]();
+    return (this.byKey ?? NO_SOCKETS).entries();
   }
 
   /**
@@ -158,7 +164,7 @@ export class AgentSockets implements ConnectionOutlet {
    * Otherwise messages may have to be taken again, and the gateways are asked which.
    */
   *records({ inOrder }: { readonly inOrder: boolean }): Generator<[string, SocketInfo]> {
-    for (const [key, connection] of this.byKey) {
+    for (const [key, connection] of this) {
       const internals = Connection.internals(connection);
       const { next: _, ...same } = internals.info;
       const attachment = internals.attachment();
@@ -191,7 +197,7 @@ export class AgentSockets implements ConnectionOutlet {
   attach(connection: Connection): void {
     const { info } = Connection.internals(connection);
     // It has not joined yet: `join` will report it.
-    if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
+    if (this.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
   }
 
   /** The connection joins: broadcasts of earlier changes do not reach it, later ones do. */
@@ -199,9 +205,18 @@ export class AgentSockets implements ConnectionOutlet {
     const internals = Connection.internals(connection);
     internals.next = 1;
     const key = socketKey(internals.info);
-    this.connecting.delete(key);
-    this.byKey.set(key, connection);
+    this.connected(key);
+    this.byKey = withEntry(this.byKey, key, connection);
     this.tellAttachment(connection, { begin: true });
+    if (this.isWorking) this.working(true);
+  }
+
+  /** Tells the gateways what the loss of the host means for the sockets of a Durable Object. */
+  working(is: boolean): void {
+    this.isWorking = is;
+    const agent = this.address;
+    for (const gateway of this.gateways())
+      this.outlet.toGateway(gateway, { op: "working", agent, is });
   }
 
   private sendBytes(connection: Connection, bytes: Uint8Array, text: boolean): void {
@@ -257,18 +272,26 @@ export class AgentSockets implements ConnectionOutlet {
   tellState(): void {
     const { seq, state } = this.agent.image;
     if (state !== undefined) this.castState(state, seq, undefined);
-    for (const connection of this.byKey.values()) this.askReader(connection);
+    for (const connection of this.values()) this.askReader(connection);
   }
 
   /** Does not wait for the output gate: the caller has. */
   private castNow(bytes: Uint8Array, how: CastOptions): void {
-    const gateways = new Set<string>();
-    for (const connection of this.byKey.values())
-      gateways.add(Connection.internals(connection).info.gateway);
-    const { id } = this.agent;
-    const agent = [id.class, id.name] as const;
-    for (const gateway of gateways)
+    const agent = this.address;
+    for (const gateway of this.gateways())
       this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
+  }
+
+  private get address(): readonly [string, string] {
+    const { id } = this.agent;
+    return [id.class, id.name];
+  }
+
+  private gateways(): ReadonlySet<string> {
+    const gateways = new Set<string>();
+    for (const connection of this.values())
+      gateways.add(Connection.internals(connection).info.gateway);
+    return gateways;
   }
 
   /** Sends what is already stored, without waiting for the gate. */

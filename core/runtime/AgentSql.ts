@@ -46,6 +46,8 @@ interface SqlAgent extends Pick<
 
 /** A transaction that `begin` has begun. */
 interface Begun {
+  /** The open transaction around it. */
+  readonly around: Begun | undefined;
   /** The block that it is. */
   readonly block: Block;
   /** Code that is not part of it has used the database since (`JoinedTurns`). */
@@ -55,8 +57,8 @@ interface Begun {
 export class AgentSql {
   /** Open transactions, nested. */
   private transactions = 0;
-  /** Those of them that outlast a call, the outermost first. */
-  private readonly begun: Begun[] = [];
+  /** The innermost of those that outlast a call. */
+  private begun: Begun | undefined;
   /** A commit has left out the triggers, because a transaction was open. */
   private owesTriggers = false;
 
@@ -78,7 +80,7 @@ export class AgentSql {
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
-    if (isLimited && this.begun.length > 0) this.join();
+    if (isLimited && this.begun !== undefined) this.join();
     agent.scheduler.table.makeFor(sql);
     const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
     if (agent.currentStep !== undefined) return this.read(sql, params, rowsMax);
@@ -148,10 +150,11 @@ export class AgentSql {
    */
   private join(): boolean {
     const { committer, code } = this.agent;
-    const open = this.begun.at(-1);
+    let open = this.begun;
     if (open === undefined || code.block?.isIn(open.block) === true) return false;
     open.joined = true;
-    const { block } = this.begun[0]!;
+    while (open.around !== undefined) open = open.around;
+    const { block } = open;
     committer.join(this.agent.turn(), () => code.block?.isIn(block) === true);
     return true;
   }
@@ -197,14 +200,14 @@ export class AgentSql {
     const { writes } = agent.database;
     const open = this.checked(() => agent.database.beginTransaction());
     this.transactions++;
-    const begun: Begun = { block, joined: false };
-    this.begun.push(begun);
+    const around = this.begun;
+    const begun: Begun = { around, block, joined: false };
+    this.begun = begun;
     const end = (): void => {
-      this.begun.pop();
+      this.begun = around;
       this.over(writes);
-      const outer = this.begun.at(-1);
-      if (outer === undefined) agent.committer.releaseJoined();
-      else outer.joined ||= begun.joined;
+      if (around === undefined) agent.committer.releaseJoined();
+      else around.joined ||= begun.joined;
     };
     return {
       commit: () => {

@@ -9,7 +9,7 @@ import { LinkedList } from "../collections/LinkedList.ts";
 export type RunningCalls = LinkedList<(error: unknown) => void>;
 
 interface CalledAgent {
-  /** Created by the first call. */
+  /** Undefined: none runs. */
   runningCalls: RunningCalls | undefined;
 }
 
@@ -18,13 +18,16 @@ export function interruptible<A>(agent: CalledAgent, call: Promise<A>): Promise<
   const calls = (agent.runningCalls ??= new LinkedList());
   return new Promise((resolve, reject) => {
     const link = calls.add(reject);
+    const leave = (): void => {
+      if (link.leave() && calls.first === undefined) agent.runningCalls = undefined;
+    };
     call.then(
       (value) => {
-        link.leave();
+        leave();
         resolve(value);
       },
       (error: unknown) => {
-        link.leave();
+        leave();
         reject(error);
       },
     );

@@ -35,7 +35,7 @@ export class InputSteps implements StepStore {
   }
 
   find(key: string): KeptStep | undefined {
-    const done = this.agent.image.steps.get(this.work);
+    const done = this.agent.image.steps?.get(this.work);
     return done?.has(key) === true ? { text: done.get(key) } : undefined;
   }
 
@@ -45,7 +45,7 @@ export class InputSteps implements StepStore {
 
   size(): { readonly steps: number; readonly chars: number } {
     let [steps, chars] = [0, 0];
-    for (const text of this.agent.image.steps.get(this.work)?.values() ?? []) {
+    for (const text of this.agent.image.steps?.get(this.work)?.values() ?? []) {
       steps++;
       chars += text?.length ?? 0;
     }

@@ -28,8 +28,6 @@ export const nameOfStep = (key: string): string => key.slice(key.indexOf(":") + 
 
 /** Receivers of `Idempotency-Key` take at most 255 characters. */
 const KEY_CHARS_MAX = 255;
-/** An unpaired surrogate, which has no encoding. */
-const HALF = /\p{Surrogate}/gu;
 
 export function stepKey(
   { class: className, name }: AgentId,
@@ -38,7 +36,7 @@ export function stepKey(
 ): string {
   const input = redrive === undefined ? firstKey(id) : `${id} redrive ${redrive}`;
   const parts = [className, name, input, step];
-  const key = parts.map((part) => encodeURIComponent(part.replace(HALF, "\ufffd"))).join("/");
+  const key = parts.map((part) => encodeURIComponent(part.toWellFormed())).join("/");
   return key.length <= KEY_CHARS_MAX ? key : hashed(key, key);
 }
 
@@ -51,7 +49,7 @@ const HEADER_VALUE = /^(?![\t ])[\t\x20-\x7e\x80-\xff]*(?<![\t ])$/;
  */
 export function headerKey(key: string): string {
   if (key.length <= KEY_CHARS_MAX && HEADER_VALUE.test(key)) return key;
-  return hashed(encodeURIComponent(key.replace(HALF, "\ufffd")), key);
+  return hashed(encodeURIComponent(key.toWellFormed()), key);
 }
 
 /** `text` as far as it has room before the hash of `whole`. */

@@ -23,7 +23,7 @@ import { Connection, type ConnectionMessage } from "../connection/Connection.ts"
 import { keptFrame, type KeptFrame } from "../connection/protocol.ts";
 import { copyTable } from "../database/copyTable.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, Queried, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { readSlicesOf } from "../time/TimeSlices.ts";
 import { cursorText, parseCursor } from "./Cursor.ts";
@@ -46,11 +46,8 @@ const SIZE_MAX = 1024 * 1024;
 const MESSAGE_SIZE_MAX = 64 * 1024;
 
 /** The agent that keeps messages. */
-export interface KeptAgent extends Pick<
-  AgentTurns,
-  "committer" | "database" | "discarded" | "image" | "time"
-> {
-  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
+export interface KeptAgent
+  extends Queried, Pick<AgentTurns, "committer" | "database" | "discarded" | "image" | "time"> {
   readonly sockets: {
     /** Does not wait for the output gate. */
     sendStored(connection: Connection, frame: string): void;

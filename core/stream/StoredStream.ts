@@ -27,8 +27,6 @@ const SIZE_DEFAULT = 2 ** 20;
 const SIZE_MAX = 2 ** 24;
 /** It is in each frame to a client. */
 const KEY_LENGTH_MAX = 256;
-/** An unpaired surrogate: SQLite would store different ones as the same key. */
-const HALF = /\p{Surrogate}/u;
 
 export class StoredStream<Chunk> implements DurableStream<Chunk> {
   /** The key that it was asked for by. */
@@ -38,7 +36,9 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
 
   /** Made by the runtime only. */
   constructor(streams: Streams, key: string, options: DurableStreamOptions = {}) {
-    if (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX || HALF.test(key))
+    // SQLite would store different unpaired surrogates as the same key.
+    const isText = typeof key === "string" && key.isWellFormed();
+    if (!isText || key === "" || key.length > KEY_LENGTH_MAX)
       throw new TypeError(
         `A stream needs a key of 1 to ${KEY_LENGTH_MAX} whole characters: stream("answer")`,
       );

@@ -9,7 +9,7 @@
 import { copyTable } from "../database/copyTable.ts";
 import { textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { Queried, SqlValue } from "../database/Databases.ts";
 
 type StreamStatus = "open" | "ended" | "failed";
 
@@ -66,13 +66,8 @@ const ROWS_AT_ONCE = 16;
 /** The history's entry for a commit that stored chunks. */
 export const INSERT_CHUNKS = `INSERT INTO ${CHUNKS} (stream, last, chunks) VALUES (?, ?, ?)`;
 
-/** The agent's database. The next commit takes these writes. */
-interface StreamDatabase {
-  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
-}
-
 export class StreamTable {
-  constructor(private readonly database: StreamDatabase) {}
+  constructor(private readonly database: Queried) {}
 
   /** Users may drop the tables; then there are no streams. */
   private get exists(): boolean {
@@ -162,6 +157,6 @@ export class StreamTable {
 }
 
 /** Replaces the streams of one database by those of another. */
-export function copyStreams(from: StreamDatabase, to: StreamDatabase): void {
+export function copyStreams(from: Queried, to: Queried): void {
   for (const table of [STREAMS, CHUNKS]) copyTable(from, to, table);
 }

@@ -26,7 +26,7 @@ import { GATHER_MS, GatherTimer } from "./GatherTimer.ts";
 import { Holds } from "./Holds.ts";
 import { JoinedTurns } from "./JoinedTurns.ts";
 import type { Turn } from "./Turn.ts";
-import { SparseSet } from "../collections/sparse.ts";
+import { withItem, without } from "../collections/sparse.ts";
 import {
   writeBatch,
   writeDestroyed,
@@ -38,7 +38,7 @@ import {
 } from "./writeBatch.ts";
 
 export class Committer implements Commits {
-  private readonly rejects = new SparseSet<(error: unknown) => void>();
+  private rejects: Set<(error: unknown) => void> | undefined;
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
   /** Rule 6. */
@@ -195,7 +195,8 @@ export class Committer implements Commits {
   /** A step is over: its turn has the gather time to end, or to begin the next. */
   endStep(turn: Turn): void {
     if (this.isOver || turn.ended) return;
-    const hasWritten = this.pending?.turns.has(turn) === true || this.holds.parted.has(turn);
+    const hasWritten =
+      this.pending?.turns.has(turn) === true || this.holds.parted?.has(turn) === true;
     if (!hasWritten) return;
     turn.wroteMs = this.host.time.monotonicMs();
     turn.late = false;
@@ -245,17 +246,17 @@ export class Committer implements Commits {
     this.remade = undefined;
     this.joined = undefined;
     this.released = undefined;
-    for (const reject of this.rejects) reject(new AgentDiscarded());
-    this.rejects.clear();
+    for (const reject of this.rejects ?? []) reject(new AgentDiscarded());
+    this.rejects = undefined;
   }
 
   /** Resolves when the output runs that `add` receives. Rejects with `AgentDiscarded` (rule 4). */
   private whenRun(add: (output: Output) => void): Promise<void> {
     if (this.isOver) return Promise.reject(new AgentDiscarded());
     return new Promise((resolve, reject) => {
-      this.rejects.add(reject);
+      this.rejects = withItem(this.rejects, reject);
       add(() => {
-        this.rejects.delete(reject);
+        this.rejects = without(this.rejects, reject);
         resolve();
       });
     });
@@ -287,7 +288,7 @@ export class Committer implements Commits {
   /** Rule 3. This timer marks turns as late: the clock alone would count a stall of the process. */
   gathered(): void {
     const nowMs = this.host.time.monotonicMs();
-    for (const turns of [this.pending?.turns ?? [], this.holds.parted])
+    for (const turns of [this.pending?.turns ?? [], this.holds.parted ?? []])
       for (const turn of turns) if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
     this.startFlush();
   }

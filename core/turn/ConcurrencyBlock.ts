@@ -38,28 +38,29 @@ export interface BlockCode {
 }
 
 export class ConcurrencyBlock {
-  private readonly root = new Block(undefined);
+  /** Around all others. Created by the first. */
+  private root: Block | undefined;
 
   constructor(private readonly code: BlockCode) {}
 
   get closed(): boolean {
-    return this.root.last !== undefined;
+    return this.root?.last !== undefined;
   }
 
   /** Resolves when nothing holds turns back. */
   open(): Promise<void> {
-    return this.root.quiet();
+    return this.root?.quiet() ?? Promise.resolve();
   }
 
   /** Settles with the current block, also with its failure; undefined when there is none. */
   get current(): Promise<unknown> | undefined {
-    return this.root.last;
+    return this.root?.last;
   }
 
   /** Whether a block that the running code began would have to wait. */
   get excludes(): boolean {
     // The common case costs nothing.
-    return this.root.last !== undefined && this.around().last !== undefined;
+    return this.closed && this.around().last !== undefined;
   }
 
   /** Runs `f` as a block. Settles as `f` does, after the blocks within. */
@@ -77,9 +78,10 @@ export class ConcurrencyBlock {
 
   /** The block in which the running code may begin others. */
   private around(): Block {
+    const root = (this.root ??= new Block(undefined));
     let { block } = this.code;
     while (block?.ended === true) block = block.around; // rule 3
-    return block?.isIn(this.root) === true ? block : this.root;
+    return block?.isIn(root) === true ? block : root;
   }
 
   private async run<A>(

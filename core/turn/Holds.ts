@@ -19,14 +19,14 @@
 import type { AgentDatabase } from "../database/Databases.ts";
 import { isInStep, isOpen, mayEndSoon, type Batch } from "./Batch.ts";
 import type { Turn } from "./Turn.ts";
-import { SparseSet } from "../collections/sparse.ts";
+import { withItem } from "../collections/sparse.ts";
 
 /** Times that a commit waits for turns that wrote later than the one it waited for before. */
 const HOLDS_MAX = 3;
 
 export class Holds {
   /** Unfinished turns of parts that the next owner would undo. */
-  readonly parted = new SparseSet<Turn>();
+  parted: Set<Turn> | undefined;
   private gathers = 0;
   /** Rule 3: a step or an outgoing call waits for the writes so far to be stored. */
   private partWanted = false;
@@ -57,7 +57,7 @@ export class Holds {
    * of unfinished turns, and writes that need no undo.
    */
   isPart({ turns, remade }: Batch): boolean {
-    let open = this.parted.size > 0;
+    let open = this.parted !== undefined;
     for (const turn of turns) {
       if (isOpen(turn)) open = true;
       else if (!turn.yields && remade?.has(turn) !== true) return false;
@@ -67,7 +67,7 @@ export class Holds {
 
   /** Whether a turn of a stored part is between two steps, and gets the gather time. */
   anyBetweenSteps(): boolean {
-    for (const turn of this.parted) if (mayEndSoon(turn) && !isInStep(turn)) return true;
+    for (const turn of this.parted ?? []) if (mayEndSoon(turn) && !isInStep(turn)) return true;
     return false;
   }
 
@@ -89,22 +89,24 @@ export class Holds {
 
   /** The batch's event is applied. `open`: the journal ends with a part, which can be undone. */
   applied(batch: Batch, { open, part }: { readonly open: boolean; readonly part: boolean }): void {
-    if (!open) this.parted.clear();
-    else if (part) for (const turn of batch.turns) if (isOpen(turn)) this.parted.add(turn);
+    if (!open) this.parted = undefined;
+    else if (part)
+      for (const turn of batch.turns) if (isOpen(turn)) this.parted = withItem(this.parted, turn);
   }
 
   private waitsForStep(batch: Batch): boolean {
     let steps = false;
     for (const turn of batch.turns) steps ||= isInStep(turn) && !turn.ended;
     // A turn of a stored part is waited for between its steps, too.
-    for (const turn of this.parted) steps ||= mayEndSoon(turn);
+    for (const turn of this.parted ?? []) steps ||= mayEndSoon(turn);
     return steps && this.changes(batch);
   }
 
   /** Whether the batch changes state or SQL, or ends a turn of a stored part. */
   private changes({ turns }: Batch): boolean {
     if (this.database.dirty) return true;
-    for (const turn of turns) if (turn.state !== undefined || this.parted.has(turn)) return true;
+    for (const turn of turns)
+      if (turn.state !== undefined || this.parted?.has(turn) === true) return true;
     return false;
   }
 }

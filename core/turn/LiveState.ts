@@ -37,26 +37,21 @@ const HOOKS_MAX = 1_000;
 export class LiveState {
   /** The number in its chain of the hook that runs, up to its first `await`; else 0. */
   private hooks = 0;
-  private live: { readonly value: unknown; readonly text: string } | undefined;
+  /** Its JSON text; undefined: none is set. */
+  text: string | undefined;
+  value: unknown;
 
   /** From the agent's image, as activation made it. */
   constructor(
     private readonly agent: StateOwner,
     private readonly outlet: AgentOutlet,
   ) {
-    const { state } = agent.image;
-    this.live = state === undefined ? undefined : { value: JSON.parse(state), text: state };
+    this.text = agent.image.state;
+    if (this.text !== undefined) this.value = JSON.parse(this.text);
   }
 
   get isSet(): boolean {
-    return this.live !== undefined;
-  }
-  get value(): unknown {
-    return this.live?.value;
-  }
-  /** Its JSON text. */
-  get text(): string | undefined {
-    return this.live?.text;
+    return this.text !== undefined;
   }
 
   /**
@@ -77,7 +72,8 @@ export class LiveState {
     const { agent } = this;
     const turn = agent.turn();
     agent.parts.limits.checkState(turn, text);
-    this.live = text === undefined ? undefined : { value: next, text };
+    this.text = text;
+    this.value = next;
     turn.state = { text };
     agent.committer.touch(turn, { last: true, remade: isInitial });
     agent.committer.afterCommit((seq) => {

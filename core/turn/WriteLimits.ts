@@ -37,39 +37,28 @@ export const WRITE_LIMITS_DEFAULT: Most = {
   journalBytesPerMinute: 512 * MIB,
 };
 
+const NAMES = Object.keys(WRITE_LIMITS_DEFAULT) as ReadonlyArray<keyof Most>;
+const NO_CAPS: WriteLimitOptions = {};
+
 /** The period of the journal's rate. */
 const MINUTE_MS = 60_000;
 /** UTF-8 bytes of a UTF-16 unit, at most. */
 const UTF8_BYTES_MAX = 3;
 const encoder = new TextEncoder();
 
-/** Rule 3. Throws `RangeError` for an invalid size. */
-function mostOf(own: WriteLimitOptions, caps: WriteLimitOptions): Most {
-  const most = (name: keyof Most): number => {
-    const value = Math.min(own[name] ?? WRITE_LIMITS_DEFAULT[name], caps[name] ?? Infinity);
-    if (value > 0) return value;
-    throw new RangeError(`static options.${name}: ${String(own[name])} is not a number of bytes`);
-  };
-  return {
-    stateBytesMax: most("stateBytesMax"),
-    commitBytesMax: most("commitBytesMax"),
-    journalBytesPerMinute: most("journalBytesPerMinute"),
-  };
-}
-
 export class WriteLimits {
-  private readonly most: Most;
   /** Bytes that may still be journaled; below 0 after the last one that was let through. */
   private left: number;
   private atMs: number;
 
+  /** Throws `RangeError` for an invalid size. */
   constructor(
     private readonly time: Pick<TimeShape, "monotonicMs">,
-    own: WriteLimitOptions,
-    caps: WriteLimitOptions = {},
+    private readonly own: WriteLimitOptions,
+    private readonly caps: WriteLimitOptions = NO_CAPS,
   ) {
-    this.most = mostOf(own, caps);
-    this.left = this.most.journalBytesPerMinute;
+    for (const name of NAMES) this.most(name);
+    this.left = this.most("journalBytesPerMinute");
     this.atMs = time.monotonicMs();
   }
 
@@ -83,7 +72,7 @@ export class WriteLimits {
   checkState(turn: Turn, text: string | undefined): void {
     const rate = this.rateRefusal(turn);
     if (rate !== undefined) throw rate;
-    const { stateBytesMax: bytesMax } = this.most;
+    const bytesMax = this.most("stateBytesMax");
     if (text === undefined || text.length * UTF8_BYTES_MAX <= bytesMax) return;
     const bytes = text.length > bytesMax ? text.length : encoder.encode(text).length;
     if (bytes > bytesMax) throw new StateTooLarge({ bytes, bytesMax });
@@ -91,13 +80,21 @@ export class WriteLimits {
 
   /** Bytes of pages that may be uncommitted after SQL of this turn. */
   uncommittedMax(turn: Turn): number {
-    return this.rateRefusal(turn) === undefined ? this.most.commitBytesMax : 0;
+    return this.rateRefusal(turn) === undefined ? this.most("commitBytesMax") : 0;
   }
 
   /** Why SQL of this turn was refused by `uncommittedMax`. */
   sqlRefusal(turn: Turn): CommitTooLarge | JournalRateExceeded {
-    const { commitBytesMax: bytesMax } = this.most;
+    const bytesMax = this.most("commitBytesMax");
     return this.rateRefusal(turn) ?? new CommitTooLarge({ bytesMax });
+  }
+
+  /** Rule 3. Throws `RangeError` for an invalid size. */
+  private most(name: keyof Most): number {
+    const { own, caps } = this;
+    const most = Math.min(own[name] ?? WRITE_LIMITS_DEFAULT[name], caps[name] ?? Infinity);
+    if (most > 0) return most;
+    throw new RangeError(`static options.${name}: ${String(own[name])} is not a number of bytes`);
   }
 
   /** Rule 1. */
@@ -105,13 +102,13 @@ export class WriteLimits {
     if (this.left > 0 || turn.durable) return undefined;
     this.refill();
     if (this.left > 0) return undefined;
-    const { journalBytesPerMinute: bytesMax } = this.most;
+    const bytesMax = this.most("journalBytesPerMinute");
     const retryAfterMs = Math.ceil(((1 - this.left) * MINUTE_MS) / bytesMax);
     return new JournalRateExceeded({ bytesMax, retryAfterMs });
   }
 
   private refill(): void {
-    const { journalBytesPerMinute: bytesMax } = this.most;
+    const bytesMax = this.most("journalBytesPerMinute");
     const nowMs = this.time.monotonicMs();
     this.left = Math.min(bytesMax, this.left + ((nowMs - this.atMs) * bytesMax) / MINUTE_MS);
     this.atMs = nowMs;

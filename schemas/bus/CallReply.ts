@@ -13,6 +13,8 @@ export interface RemoteError {
   readonly name: string;
   readonly message: string;
   readonly cause?: RemoteCause;
+  /** Own properties, such as `code`. Absent: it has none, or is from an older host. */
+  readonly fields?: Readonly<Record<string, string | number | boolean>>;
   /** Of a `JournalRateExceeded`, which the caller receives as one. Absent: from an older host. */
   readonly journalRate?: { readonly bytesMax: number; readonly retryAfterMs: number };
 }

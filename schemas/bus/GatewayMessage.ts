@@ -74,6 +74,11 @@ export type GatewayMessage =
       readonly begin?: true;
     }
   /**
+   * Events of this Durable Object run for longer, or no longer: what it does for its sockets is
+   * lost with its host (`CensusReply.isWorking`). Gateways of older releases drop it.
+   */
+  | { readonly op: "working"; readonly agent: readonly [string, string]; readonly is: boolean }
+  /**
    * A piece of a message past the broker's payload limit: the bodies with one `id`, joined in order
    * up to `last`, are the message as it would have been sent.
    */

@@ -17,6 +17,8 @@ export interface CensusReply {
   readonly sockets: ReadonlyArray<{
     readonly agent: readonly [string, string];
     readonly socket: SocketInfo;
+    /** It is a Durable Object, and events of it ran when it was last heard of (`working`). */
+    readonly isWorking?: true;
   }>;
 }
 

@@ -84,11 +84,11 @@ export {
 export { MessageType } from "../../core/connection/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {
-  routeAgentRequest,
   type FetchContext,
   type RouteHook,
   type RouteOptions,
 } from "../../core/namespace/routeAgentRequest.ts";
+export { routeAgentRequest } from "../platform/routeAgentRequest.ts";
 export {
   routeAgentEmail,
   UnknownAgentNamespace,

@@ -38,19 +38,47 @@ export function requestOf(
   path: ReadonlyArray<string>,
   query: URLSearchParams,
 ): ApiRequest | undefined {
-  const [what, one = "", two = "", three] = path;
-  const given = (name: string): string | undefined => query.get(name) || undefined;
-  if (path.length === 1) {
-    const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
-    if (what === "overview") return get(source.overview);
-    if (what === "hosts") return get(source.hosts);
-    if (what === "top") return get(source.top);
-    if (what === "query")
+  const [what, one = "", two, three] = path;
+  if (path.length === 1) return listRequestOf(source, what!, query);
+  const given = parametersOf(query);
+  if (path.length <= 3 && what === "deliveries")
+    return deliveryRequestOf(source, { id: one, what: two }, given);
+  if (path.length <= 3 && what === "dead")
+    return letterRequestOf(source, { id: one, what: two }, given);
+  if (what !== "agents" || path.length !== 4) return undefined;
+  const agent = { className: one, name: given(NAME_PARAMETER) ?? two! };
+  return agentRequestOf(source, { ...agent, at: given("at") }, three!, query);
+}
+
+/** A parameter of the query; undefined if it is absent or empty. */
+type Given = (name: string) => string | undefined;
+
+const parametersOf =
+  (query: URLSearchParams): Given =>
+  (name) =>
+    query.get(name) || undefined;
+
+function listRequestOf(
+  source: ConsoleSource,
+  what: string,
+  query: URLSearchParams,
+): ApiRequest | undefined {
+  const given = parametersOf(query);
+  const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
+  switch (what) {
+    case "overview":
+      return get(source.overview);
+    case "hosts":
+      return get(source.hosts);
+    case "top":
+      return get(source.top);
+    case "query":
       return get(() =>
         source.query({ sql: given("sql") ?? "", at: given("at"), after: given("after") }),
       );
-    if (what === "quarantined") return get(source.quarantined);
-    if (what === "agents")
+    case "quarantined":
+      return get(source.quarantined);
+    case "agents":
       return get(() =>
         source.list({
           className: given("class"),
@@ -61,7 +89,7 @@ export function requestOf(
           fresh: query.has("fresh"),
         }),
       );
-    if (what === "deliveries")
+    case "deliveries":
       return get(() =>
         source.deliveries({
           route: given("route"),
@@ -71,30 +99,46 @@ export function requestOf(
           limit,
         }),
       );
-    if (what === "dead")
+    case "dead":
       return get(() => source.dead({ after: count(query, "after") ?? 0, limit }));
+    default:
+      return undefined;
   }
-  if (what === "deliveries" && path.length === 2) return get(() => source.delivery(one));
-  if (what === "deliveries" && path.length === 3 && two === "redeliver")
-    return post(() => source.redeliver(one, given("to")));
-  if (what === "deliveries" && path.length === 3 && two === "on-fork")
-    return post(() => source.redeliverOnFork({ id: one, module: given("module") ?? "" }));
-  if (what === "dead" && path.length === 3 && two === "on-fork") {
-    const ids = one.split(",").flatMap((id) => wholeNumber(id) ?? []);
-    const module = given("module") ?? "";
-    return ids.length < one.split(",").length
-      ? undefined
-      : post(() => source.redriveOnFork({ ids, module }));
-  }
-  const letter = what === "dead" ? wholeNumber(one) : undefined;
-  if (letter !== undefined) {
-    if (path.length === 2) return get(() => source.letter(letter));
-    if (path.length === 3 && two === "redrive") return post(() => source.redrive(letter));
-    if (path.length === 3 && two === "drop") return post(() => source.drop(letter));
-  }
-  if (what !== "agents" || path.length !== 4) return undefined;
-  const agent = { className: one, name: given(NAME_PARAMETER) ?? two };
-  return agentRequestOf(source, { ...agent, at: given("at") }, three!, query);
+}
+
+/** `what`: what is asked of it; undefined: to show it. */
+interface Named {
+  readonly id: string;
+  readonly what: string | undefined;
+}
+
+function deliveryRequestOf(
+  source: ConsoleSource,
+  { id, what }: Named,
+  given: Given,
+): ApiRequest | undefined {
+  if (what === undefined) return get(() => source.delivery(id));
+  if (what === "redeliver") return post(() => source.redeliver(id, given("to")));
+  if (what === "on-fork")
+    return post(() => source.redeliverOnFork({ id, module: given("module") ?? "" }));
+  return undefined;
+}
+
+function letterRequestOf(
+  source: ConsoleSource,
+  { id, what }: Named,
+  given: Given,
+): ApiRequest | undefined {
+  const ids = id.split(",").map(wholeNumber);
+  if (!ids.every((one) => one !== undefined)) return undefined;
+  if (what === "on-fork")
+    return post(() => source.redriveOnFork({ ids, module: given("module") ?? "" }));
+  const [letter] = ids;
+  if (ids.length > 1 || letter === undefined) return undefined;
+  if (what === undefined) return get(() => source.letter(letter));
+  if (what === "redrive") return post(() => source.redrive(letter));
+  if (what === "drop") return post(() => source.drop(letter));
+  return undefined;
 }
 
 function agentRequestOf(
@@ -103,7 +147,7 @@ function agentRequestOf(
   what: string,
   query: URLSearchParams,
 ): ApiRequest | undefined {
-  const given = (name: string): string | undefined => query.get(name) || undefined;
+  const given = parametersOf(query);
   const limit = count(query, "limit", { max: TURNS_MAX });
   const [from, to] = [given("from"), given("to")];
   switch (what) {

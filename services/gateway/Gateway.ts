@@ -18,7 +18,8 @@ import type {
 import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
-import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
+import { shardOfKey } from "../../core/lease/leaseKeys.ts";
+import { LeaseView } from "../../core/lease/LeaseView.ts";
 import type { LeaseFailure } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
@@ -71,14 +72,10 @@ export class Gateway {
   /** Runs until the scope closes. Pass `handlers` to an `HttpServer`. */
   static make(services: GatewayServices): Effect.Effect<Gateway, never, Scope.Scope> {
     return Effect.acquireRelease(
-      Effect.promise(async () => {
-        const gateway = new Gateway(services);
-        await services.leases.watch((c) => gateway.changed(c), gateway.watching.signal);
-        await services.sockets.start();
-        return gateway;
-      }),
+      Effect.sync(() => new Gateway(services)),
       (gateway) => Effect.promise(() => gateway.stop()),
-    );
+      // Can be interrupted: a broker that answers nothing is waited for.
+    ).pipe(Effect.tap((gateway) => Effect.promise(() => gateway.start())));
   }
 
   get sockets(): SocketTable {
@@ -210,6 +207,12 @@ export class Gateway {
     answered(response.status, aborted);
     if (response.rest === undefined) exchange.respond(response);
     else exchange.stream(response, response.rest);
+  }
+
+  private async start(): Promise<void> {
+    const { leases, sockets } = this.services;
+    await leases.watch((change) => this.changed(change), this.watching.signal);
+    if (!this.watching.signal.aborted) await sockets.start();
   }
 
   private changed(change: LeaseChange): void {

@@ -6,6 +6,7 @@
  * 1. The lease `gateway.<id>` shows hosts that the sockets are alive. After a lost lease (the
  *    broker was away) is claimed again, hosts are notified of every socket.
  */
+import { GATEWAY_KEYS } from "../../core/lease/leaseKeys.ts";
 import { interval } from "../../core/time/interval.ts";
 import * as Effect from "effect/Effect";
 import { Bus } from "../../core/bus/Bus.ts";
@@ -39,7 +40,7 @@ export class SocketKeeper implements StubSockets {
       leases,
       log,
       time,
-      key: `gateway.${config.gatewayId}`,
+      key: `${GATEWAY_KEYS}${config.gatewayId}`,
       value: config.gatewayId,
       // Rule 1. Hosts that started without the lease have not asked for these sockets. Not awaited,
       // because hosts may take long, and the lease would expire meanwhile.

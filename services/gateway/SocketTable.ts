@@ -13,6 +13,8 @@
  *    as it opens.
  * 4. The socket of a client that exceeds its rate (`SocketRates`) is closed with 1013. After 1008
  *    it would not reconnect, although another client at its address may have caused the excess.
+ * 5. The host that takes over a shard ends sockets whose Durable Object was working
+ *    (`services/host/slot/objectSockets`).
  */
 import { PeerBytes } from "../../core/http/PeerBytes.ts";
 import { CLOSE_LAGGING, TOO_SLOW } from "../../core/http/closeFrame.ts";
@@ -126,6 +128,8 @@ export class SocketTable {
   readonly rates: SocketRates;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
+  /** Rule 5: keys of agents with sockets here. */
+  private readonly working = new Set<string>();
   private readonly byShard: SocketsByShard<Entry>;
   private readonly reassembler = new FrameReassembler();
   private readonly waiting = new PeerBytes(WAITING_BYTES_MAX);
@@ -172,7 +176,10 @@ export class SocketTable {
     const key = addressKey(entry.id);
     const of = this.byAgent.get(key);
     of?.delete(entry);
-    if (of?.size === 0) this.byAgent.delete(key);
+    if (of?.size === 0) {
+      this.byAgent.delete(key);
+      this.working.delete(key);
+    }
   }
 
   /**
@@ -210,6 +217,7 @@ export class SocketTable {
       if (whole !== undefined) this.onHostMessage(whole);
       return;
     }
+    if (head.op === "working") return this.setWorking(`${head.agent[0]}/${head.agent[1]}`, head.is);
     const entry = this.entries.get(head.sid);
     if (entry === undefined) return;
     if (head.op === "attach") {
@@ -235,7 +243,11 @@ export class SocketTable {
       describe: (entry) =>
         entry.attachment === undefined
           ? undefined
-          : { agent: [entry.id.class, entry.id.name], socket: infoOf(entry) },
+          : {
+              agent: [entry.id.class, entry.id.name],
+              socket: infoOf(entry),
+              ...(this.working.has(addressKey(entry.id)) && { isWorking: true }),
+            },
       onTooLarge: (entry) => this.onTooLarge(entry),
     });
   }
@@ -274,6 +286,11 @@ export class SocketTable {
   private async resume(entry: Entry): Promise<void> {
     const call = { kind: "resume", socket: infoOf(entry) } as const;
     await askHost(this.services.calls, entry.id, call).catch(() => undefined);
+  }
+
+  private setWorking(key: string, is: boolean): void {
+    if (is && this.byAgent.has(key)) this.working.add(key);
+    else this.working.delete(key);
   }
 
   private cast(head: GatewayMessage & { op: "cast" }, body: Uint8Array): void {

@@ -72,11 +72,11 @@ export class AgentPorts
   readonly database: Rebuilt["database"];
   readonly agentClass: AgentClassType;
   readonly env: unknown;
-  readonly log: AgentLog;
   private readonly ownership: Ownership;
   private readonly supervisor: AgentSupervisor;
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
+  private madeLog: AgentLog | undefined;
   private madeLimits: WriteLimits | undefined;
   readonly turnSeconds: number;
   readonly meter: Meter;
@@ -101,7 +101,6 @@ export class AgentPorts
     this.meter = services.usage.meter(image.id.class);
     const { turnSeconds } = own.agentClass.options ?? {};
     this.turnSeconds = turnSecondsOf(turnSeconds, services.config.turnSeconds);
-    this.log = new AgentLog(services, image.id);
   }
 
   // ActiveAgentParts
@@ -154,6 +153,10 @@ export class AgentPorts
       deadLetter: (input, letter) =>
         deadLetter(services, this.image.id, { seq: 0, ...letter, input: async () => input }),
     };
+  }
+
+  get log(): AgentLog {
+    return (this.madeLog ??= new AgentLog(this.services, this.image.id));
   }
 
   get limits(): WriteLimits {

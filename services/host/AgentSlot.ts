@@ -17,11 +17,12 @@ import { isUnreadable } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
+import type { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { continueTrace } from "./continueTrace.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
-import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
+import { cancelCall, runCancellable } from "../../core/call/cancellableCalls.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
@@ -30,6 +31,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { sleep } from "../../core/time/sleep.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
+import { agentOutlet } from "./agentOutlet.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
 import { EndedSockets } from "./slot/EndedSockets.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -37,6 +39,7 @@ import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
 import { Maintenance, type MaintainedSlot } from "./Maintenance.ts";
 import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
+import { endSockets } from "./slot/objectSockets.ts";
 import { SlotSockets } from "./slot/SlotSockets.ts";
 import type { QuarantineReason } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
@@ -77,7 +80,8 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   readonly outstanding = new OutstandingInputs();
   readonly sockets = new SlotSockets(this);
   private readonly ended = new EndedSockets(this.sockets);
-  private readonly cancellable = new CancellableCalls();
+  /** Calls that run, as `runCancellable` has them. */
+  cancellable: Map<string, AbortSource> | undefined;
   readonly maintenance: Maintenance;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
@@ -127,7 +131,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     if (call.kind === "erase") return this.maintenance.erase();
     if (call.kind === "restore") return this.maintenance.restore(call, body);
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
-    if (call.kind === "cancel") return this.cancellable.cancel(call.call);
+    if (call.kind === "cancel") return cancelCall(this, call.call);
     if (call.kind === "input") return this.runDirect(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
@@ -137,7 +141,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.maintenance.refuses(call)) return Promise.reject(new AgentDiscarded());
-    return this.cancellable.run(call, async (abort) => {
+    return runCancellable(this, call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
       const { agent } = this.live ?? (await this.starts.activate(props, true));
       const run = () => handleCall(agent, call, body, abort);
@@ -173,7 +177,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   hibernate(nowMs: number, idleLimitMs = Infinity): boolean {
     this.ended.forget(nowMs);
     const { live } = this;
-    if (!isIdle(live) || live.agent.kept.size > 0 || this.outstanding.size > 0) return false;
+    if (!isIdle(live) || live.agent.kept !== undefined || this.outstanding.size > 0) return false;
     const { hibernate = true, hibernateAfterSeconds: afterS = HIBERNATE_S } = live.agent.options;
     const afterMs = Math.min(afterS * 1000, idleLimitMs);
     if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
@@ -367,7 +371,8 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     // A destroyed agent's mailbox still answers the input that destroyed it.
     if (agent.destroyed) live.mailbox.stop();
     else live.mailbox.abandon();
-    this.sockets.hibernate(agent, { inOrder: false });
+    if (!endSockets(agent, agentOutlet(this.context.services)))
+      this.sockets.hibernate(agent, { inOrder: false });
     this.live = undefined;
     this.suspicious = true;
     this.starts.wake();

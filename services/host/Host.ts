@@ -20,7 +20,14 @@ import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
-import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
+import {
+  GATEWAY_KEYS,
+  HOST_KEYS,
+  idOfKey,
+  keyOfShard,
+  shardOfKey,
+} from "../../core/lease/leaseKeys.ts";
+import { LeaseView, shardOwner } from "../../core/lease/LeaseView.ts";
 import { Outage } from "../../core/lease/Outage.ts";
 import { OwnLease, type LeaseFailure } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
@@ -73,19 +80,22 @@ export class Host {
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { hostId } = config;
     this.outage = new Outage({ host: hostId, log, time });
-    this.ownLease = new OwnLease({ leases, log, time, key: `host.${hostId}`, value: hostId });
+    this.ownLease = new OwnLease({
+      leases,
+      log,
+      time,
+      key: `${HOST_KEYS}${hostId}`,
+      value: hostId,
+    });
   }
 
   /** Runs until the scope closes, then hands every shard over within the drain timeout. */
   static make(services: HostServices): Effect.Effect<Host, never, Scope.Scope> {
     return Effect.acquireRelease(
-      Effect.promise(async () => {
-        const host = new Host(services);
-        await host.start();
-        return host;
-      }),
+      Effect.sync(() => new Host(services)),
       (host) => Effect.promise(() => host.stop()),
-    );
+      // Can be interrupted: a broker that answers nothing is waited for.
+    ).pipe(Effect.tap((host) => Effect.promise(() => host.start())));
   }
 
   get shardsOwned(): ReadonlyArray<ShardId> {
@@ -128,6 +138,7 @@ export class Host {
   private async start(): Promise<void> {
     const { leases, bus, config, log, memoryInUse } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
+    if (this.stopping) return;
     for (const serve of [followIsolation, countStalls])
       serve(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));
@@ -201,8 +212,9 @@ export class Host {
     const { calls, config } = this.services;
     const before = this.view.heard(change);
     calls?.leaseChanged(change, before);
-    if (value === undefined && before !== undefined && key.startsWith("gateway."))
-      for (const shard of this.owned.values()) shard.gatewayGone(key.slice("gateway.".length));
+    const gateway = idOfKey(key, GATEWAY_KEYS);
+    if (gateway !== undefined && value === undefined && before !== undefined)
+      for (const shard of this.owned.values()) shard.gatewayGone(gateway);
     const shard = shardOfKey(key);
     const own = shard === undefined ? undefined : this.owned.get(shard);
     // Another host's claim, or the end of our lease. The watch may report it before our renewal
@@ -277,7 +289,7 @@ export class Host {
     const { config, time } = this.services;
     const { claims, handOvers } = rebalance({
       self: config.hostId,
-      hosts: this.view.live("host."),
+      hosts: this.view.live(HOST_KEYS),
       owners,
       owned,
       leaving,
@@ -328,7 +340,7 @@ export class Host {
     );
     this.owned.set(shard, owned);
     try {
-      await owned.start(() => [...this.view.live("gateway.")]);
+      await owned.start(() => [...this.view.live(GATEWAY_KEYS)]);
       log.debug("shard claimed", { shard, epoch: claim.lease.epoch });
     } catch (error) {
       const isGivenUp = this.leaving.has(shard) || this.owned.get(shard) !== owned;

@@ -18,8 +18,7 @@
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { isControl, type Call } from "../../schemas/bus/Call.ts";
-import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { isControl, type Call, type SlotCall } from "../../schemas/bus/Call.ts";
 import { decodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -103,24 +102,24 @@ export class Shard {
     const { bus, calls, inbox, config } = this.services;
     const { signal } = this.lost;
     const { shard } = this;
-    const add = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     this.slots.takeCensus = (of) =>
       takeCensus(this.services, {
         shard, gateways: gateways(), signal,
-        found: (id, socket) => addressKey(id) === addressKey(of) && add(id, socket),
+        found: (id, socket) =>
+          addressKey(id) === addressKey(of) && this.slots.of(id).addSocket(socket),
       }); // prettier-ignore
     // The quarantine marks decide which kind of slot an agent has.
-    const early: Array<readonly [AgentId, SocketInfo]> = [];
-    let found = (id: AgentId, socket: SocketInfo): void => void early.push([id, socket]);
+    const early: Array<Parameters<Slots["meet"]>> = [];
+    let found = (...socket: Parameters<Slots["meet"]>): void => void early.push(socket);
     await Promise.all([
       this.slots.quarantine.load(),
       takeCensus(this.services, {
         shard, gateways: gateways(), signal,
-        found: (id, socket) => found(id, socket),
+        found: (...socket) => found(...socket),
       }),
     ]); // prettier-ignore
-    found = add;
-    for (const [id, socket] of early) add(id, socket);
+    found = (...socket) => this.slots.meet(...socket);
+    for (const socket of early) found(...socket);
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;
@@ -276,15 +275,7 @@ export class Shard {
     if (pause !== undefined) await pause;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
-    // Logins that may only read ask questions at this address.
-    if (id.class === QUESTIONS.class)
-      return call.kind === "query" ? answerQuestion(this.services, call) : { reply: HIDDEN_ERROR };
-    if (call.kind === "usage")
-      return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
-    if (call.kind === "connections")
-      return addTraffic(this.services, this.slots.connections(id, call));
-    if (call.kind === "query") return { reply: HIDDEN_ERROR };
-    if (call.kind === "release") return this.slots.release(id);
+    if (isForShard(call) || id.class === QUESTIONS.class) return this.answerItself(id, call);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     try {
       const whole = hasBlob(call) ? await this.bodyOf(id, call, body) : body;
@@ -309,6 +300,19 @@ export class Shard {
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: isOfCode(call) ? errorReply(error) : HIDDEN_ERROR };
     }
+  }
+
+  /** Answers what no agent is asked. */
+  private answerItself(id: AgentId, call: Call): CallAnswer | Promise<CallAnswer> {
+    const { services, slots } = this;
+    // Logins that may only read ask questions at this address.
+    if (id.class === QUESTIONS.class)
+      return call.kind === "query" ? answerQuestion(services, call) : { reply: HIDDEN_ERROR };
+    if (call.kind === "usage")
+      return { reply: { kind: "result", value: shardUsage(services, slots.values()) } };
+    if (call.kind === "connections") return addTraffic(services, slots.connections(id, call));
+    if (call.kind === "release") return slots.release(id);
+    return { reply: HIDDEN_ERROR };
   }
 
   /** The process of an isolated agent reads the body. */
@@ -359,6 +363,12 @@ const misdirected = ({ kind }: Call): CallAnswer => ({
     message: `A call of kind ${kind} does not arrive on this subject: is its sender of an older release?`,
   },
 });
+
+const isForShard = (call: Call): call is Exclude<Call, SlotCall> =>
+  call.kind === "usage" ||
+  call.kind === "connections" ||
+  call.kind === "query" ||
+  call.kind === "release";
 
 /** Calls of stubs, `getAgentByName` and commands: the installation's code may see the error. */
 const isOfCode = ({ kind }: Call): boolean =>

@@ -9,10 +9,12 @@
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import { socketKey, type SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { ConnectionsReply } from "../../schemas/bus/SocketLists.ts";
 import { listConnections } from "../../core/connection/listConnections.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
+import { agentOutlet } from "./agentOutlet.ts";
 import type { Ownership } from "./AgentPorts.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -20,6 +22,7 @@ import { isolatedSlot, IsolatedSlot, returnIsolated, type Slot } from "./Isolate
 import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
+import { endLost } from "./slot/objectSockets.ts";
 
 /** A turn that takes longer counts as long. */
 const BRIEF_MS = 250;
@@ -60,6 +63,18 @@ export class Slots {
     let slot = this.all.get(key);
     if (slot === undefined) this.all.set(key, (slot = this.newSlot(id)));
     return slot;
+  }
+
+  /**
+   * A socket that the shard's first census found. One that this owner has already is not lost with
+   * the one before.
+   */
+  meet(id: AgentId, socket: SocketInfo, isWorking: boolean): void {
+    const isKnown = this.find(id)?.sockets.has(socketKey(socket)) === true;
+    const agentClass = this.services.module().agents.get(id.class);
+    const outlet = agentOutlet(this.services);
+    if (isWorking && !isKnown && endLost(agentClass, socket, outlet)) return;
+    this.of(id).addSocket(socket);
   }
 
   find(id: AgentId): Slot | undefined {

@@ -22,7 +22,8 @@ const CENSUS_PAGES_MAX = 2_000;
 interface Census {
   readonly shard: ShardId;
   readonly gateways: ReadonlyArray<string>;
-  readonly found: (id: AgentId, socket: SocketInfo) => unknown;
+  /** `isWorking` is as in `CensusReply`. */
+  readonly found: (id: AgentId, socket: SocketInfo, isWorking: boolean) => unknown;
   /** Fires when the shard is lost. */
   readonly signal: AbortSignal;
 }
@@ -73,9 +74,11 @@ async function list(
     if (reply._tag !== "Reply") return false;
     const { sockets, next } = decodeMessage<Partial<CensusReply>>(reply.data).head;
     if (!Array.isArray(sockets)) throw new CorruptFrame({ message: "a census without sockets" });
-    for (const { agent, socket } of (sockets as CensusReply["sockets"]).filter(isEntry)) {
+    for (const { agent, socket, isWorking } of (sockets as CensusReply["sockets"]).filter(
+      isEntry,
+    )) {
       const id = { class: agent[0], name: agent[1] } as AgentId;
-      if (shardOf(id, config.shards) === shard) found(id, socket);
+      if (shardOf(id, config.shards) === shard) found(id, socket, isWorking === true);
     }
     if (next === undefined) return true;
     request = { shard, cursor: next };

@@ -11,7 +11,7 @@ import { UnfinishedWork } from "../../core/namespace/UnfinishedWork.ts";
 import { Time } from "../../core/time/Time.ts";
 import { MAIL_BOUNDS_DEFAULT, type MailBounds, type MailModule } from "./MailServices.ts";
 import { PeerRates } from "./PeerRates.ts";
-import { takeMessage, UNKNOWN_RECIPIENT } from "./takeMessage.ts";
+import { ACCEPTED, LATER, takeMessage, UNKNOWN_RECIPIENT } from "./takeMessage.ts";
 
 interface RunMailOptions {
   readonly hostname: string;
@@ -21,14 +21,11 @@ interface RunMailOptions {
   readonly module: () => MailModule;
 }
 
-const WELCOME: MailAnswer = { _tag: "Accepted" };
 const TOO_MANY: MailAnswer = {
   _tag: "Later",
   code: "4.7.0",
   message: "Too many messages from your address this minute",
 };
-
-const TOO_SLOW: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
 
 export const runMail = (options: RunMailOptions) =>
   Effect.gen(function* () {
@@ -51,8 +48,8 @@ export const runMail = (options: RunMailOptions) =>
     return yield* server.listen(
       { ...bounds, hostname, port },
       {
-        peer: (peer) => (rates.take(peer) ? WELCOME : TOO_MANY),
-        recipient: (address) => (module().mayKnow(address) ? WELCOME : UNKNOWN_RECIPIENT),
+        peer: (peer) => (rates.take(peer) ? ACCEPTED : TOO_MANY),
+        recipient: (address) => (module().mayKnow(address) ? ACCEPTED : UNKNOWN_RECIPIENT),
         message: (message) =>
           new Promise((answer) => {
             const late = new AbortController();
@@ -63,7 +60,7 @@ export const runMail = (options: RunMailOptions) =>
                 to: message.to.join(", "),
                 ms: handlerTimeoutMs,
               });
-              answer(TOO_SLOW);
+              answer(LATER);
             });
             void takeMessage(services, message, late.signal).then((taken) => {
               cancel();

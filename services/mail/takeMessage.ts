@@ -24,13 +24,13 @@ import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
 
-const ACCEPTED: MailAnswer = { _tag: "Accepted" };
+export const ACCEPTED: MailAnswer = { _tag: "Accepted" };
 export const UNKNOWN_RECIPIENT: MailAnswer = {
   _tag: "Rejected",
   code: "5.1.1",
   message: "No such recipient here",
 };
-const LATER: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
+export const LATER: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
 
 /** Rule 4: two of the largest messages by default. */
 const COPIES_BYTES_MAX = 50 * 1024 * 1024;

@@ -34,79 +34,82 @@ interface WatchOptions {
   readonly onChange: (files: ReadonlyArray<string>) => void;
 }
 
-export function watchModule(options: WatchOptions): ModuleWatch {
-  let folders = new Map<string, FSWatcher>();
-  const { sinceMs = Infinity } = options;
-  let stamps = new Map(options.files.filter(changedSince(sinceMs)).map((file) => [file, NO_FILE]));
-  let cancel: (() => void) | undefined;
-  let cancelPoll: (() => void) | undefined;
+export const watchModule = (options: WatchOptions): ModuleWatch => new Watch(options);
 
-  const settle = (): void => {
-    const changed: string[] = [];
-    for (const [file, before] of stamps) {
-      const now = stampOf(file);
-      if (now === before) continue;
-      stamps.set(file, now);
-      changed.push(file);
-    }
-    if (changed.length > 0) options.onChange(changed);
-  };
-  const later = (): void => {
-    cancel?.();
-    cancel = options.time.after(SETTLE_MS, settle);
-  };
+class Watch implements ModuleWatch {
+  private folders = new Map<string, FSWatcher>();
+  private stamps: Map<string, string>;
+  private cancel: (() => void) | undefined;
+  private cancelPoll: (() => void) | undefined;
 
-  const poll = (): void => {
-    cancelPoll?.();
-    cancelPoll = options.time.after(POLL_MS, () => {
-      settle();
-      poll();
-    });
-  };
+  constructor(private readonly options: WatchOptions) {
+    const { files, sinceMs = Infinity } = options;
+    this.stamps = new Map(files.filter(changedSince(sinceMs)).map((file) => [file, NO_FILE]));
+    this.follow(files);
+  }
 
-  const follow = (files: ReadonlyArray<string>): void => {
+  follow(files: ReadonlyArray<string>): void {
     // A file that is still followed keeps its stamp: a change during the load is not lost.
-    stamps = new Map(files.map((file) => [file, stamps.get(file) ?? stampOf(file)]));
+    this.stamps = new Map(files.map((file) => [file, this.stamps.get(file) ?? stampOf(file)]));
     const names = new Map<string, Set<string>>();
     for (const file of files) {
       const folder = dirname(file);
       names.set(folder, (names.get(folder) ?? new Set()).add(basename(file)));
     }
-    const next = new Map<string, FSWatcher>();
-    cancelPoll?.();
-    cancelPoll = undefined;
-    for (const [folder, wanted] of names) {
-      const watcher = openWatch(folder);
-      if (watcher === undefined) {
-        poll();
-        continue;
-      }
-      watcher.on("change", (_kind, name) => {
-        if (name === null || wanted.has(String(name))) later();
-      });
-      // Removing a folder ends its watch. The next load replaces the list.
-      watcher.on("error", () => {
-        watcher.close();
-        poll();
-      });
-      next.set(folder, watcher);
-    }
-    for (const watcher of folders.values()) watcher.close();
-    folders = next;
+    this.cancelPoll?.();
+    this.cancelPoll = undefined;
+    const before = this.folders;
+    this.folders = new Map();
+    for (const [folder, wanted] of names) this.watch(folder, wanted);
+    for (const watcher of before.values()) watcher.close();
     // Detects changes between the load and the watch.
-    later();
-  };
+    this.later();
+  }
 
-  follow(options.files);
-  return {
-    follow,
-    close: () => {
-      cancel?.();
-      cancelPoll?.();
-      for (const watcher of folders.values()) watcher.close();
-      folders.clear();
-    },
-  };
+  close(): void {
+    this.cancel?.();
+    this.cancelPoll?.();
+    for (const watcher of this.folders.values()) watcher.close();
+    this.folders.clear();
+  }
+
+  private watch(folder: string, wanted: ReadonlySet<string>): void {
+    const watcher = openWatch(folder);
+    if (watcher === undefined) return this.poll();
+    watcher.on("change", (_kind, name) => {
+      if (name === null || wanted.has(String(name))) this.later();
+    });
+    // Removing a folder ends its watch. The next load replaces the list.
+    watcher.on("error", () => {
+      watcher.close();
+      this.poll();
+    });
+    this.folders.set(folder, watcher);
+  }
+
+  private later(): void {
+    this.cancel?.();
+    this.cancel = this.options.time.after(SETTLE_MS, () => this.settle());
+  }
+
+  private poll(): void {
+    this.cancelPoll?.();
+    this.cancelPoll = this.options.time.after(POLL_MS, () => {
+      this.settle();
+      this.poll();
+    });
+  }
+
+  private settle(): void {
+    const changed: string[] = [];
+    for (const [file, before] of this.stamps) {
+      const now = stampOf(file);
+      if (now === before) continue;
+      this.stamps.set(file, now);
+      changed.push(file);
+    }
+    if (changed.length > 0) this.options.onChange(changed);
+  }
 }
 
 /** Returns undefined if the folder can't be watched. The watch does not keep the process alive. */

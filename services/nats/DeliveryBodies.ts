@@ -7,11 +7,11 @@
  *    next owner would find the input without its body.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { NatsShape } from "./client/Nats.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { findClaimCheck, resolveOrKeep } from "./layout/claimCheck.ts";
 

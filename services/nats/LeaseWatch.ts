@@ -17,12 +17,12 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { ClockSkew } from "./ClockSkew.ts";
 import type { LeaseBucket } from "./layout/leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
 import type { NatsShape } from "./client/Nats.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { subscribe } from "./client/subscribe.ts";
 import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
@@ -33,10 +33,7 @@ const HEARTBEAT_MS = 1_000;
 const SILENCE_MAX_MS = 3_000;
 /** In a heartbeat: the number of the last message that the consumer has sent. */
 const LAST_SENT = "Nats-Last-Consumer";
-/**
- * Pause after a refusal of the login. A command gives up its watch before (`watchCalls`), so that
- * it is refused once.
- */
+/** Pause after a refusal of the login. Only a reload of the server's permissions changes it. */
 const REFUSED_MS = 2_000;
 /** The server removes a dead watcher's consumer after this time. */
 const ABANDONED_MS = 60_000;
@@ -70,26 +67,32 @@ export class LeaseWatch {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Resolves once every live lease was reported, or the signal fires. Continues until it fires. */
+  /**
+   * Resolves once every live lease was reported, or the signal fires. Continues until it fires.
+   * Rejects if the login may not watch, and a later refusal is retried.
+   */
   start(): Promise<void> {
-    return new Promise((resolve) => {
-      void this.run(resolve).finally(resolve);
+    return new Promise((resolve, reject) => {
+      void this.run(resolve).then(resolve, reject);
     });
   }
 
+  /** Rejects only before `onListed` is called. */
   private async run(onListed: () => void): Promise<void> {
+    let isListed = false;
     for (let attempt = 0; !this.signal.aborted; attempt++) {
       try {
         await this.round(() => {
           attempt = 0;
+          isListed = true;
           onListed();
         });
       } catch (error) {
         if (this.signal.aborted) return;
+        if (error instanceof NotPermitted && !isListed) throw error;
         this.nats.connection.log("warn", "the watch of leases was restarted", {
           error: String(error),
         });
-        // Only a reload of the server's permissions changes that.
         if (error instanceof NotPermitted)
           await delay(REFUSED_MS, undefined, { signal: this.signal }).catch(() => undefined);
       }

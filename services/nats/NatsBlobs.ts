@@ -14,7 +14,7 @@ import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
 import type { PublishOutcome } from "./client/AckPublisher.ts";
@@ -28,7 +28,6 @@ import {
   type BlobStore,
 } from "./layout/blobStores.ts";
 import { ApiCode, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { headers, type HeaderBlock } from "./client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 

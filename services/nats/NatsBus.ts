@@ -59,76 +59,92 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     answer: (reply, data) => {
       if (!rest.batcher.answer(reply, data)) publish(reply, data);
     },
-    subscribe: (subject, handler, options) => {
-      const alone = options?.alone === true;
-      const removeListener = alone ? listeners.add(subject, handler) : undefined;
-      const separateRequests: SeparateRequests = new Map();
-      const receive = (error: Error | null, message: Msg): void => {
-        if (error !== null) {
-          connection.log("error", "a subscription has ended", { subject, error: String(error) });
-          return;
-        }
-        const reply = message.reply === "" ? undefined : message.reply;
-        if (reply !== undefined && !subjects.isAnswerAddress(reply))
-          return connection.log("warn", "a request was dropped", {
-            why: FOREIGN_REPLY,
-            subject,
-            reply,
-          });
-        // An offer comes before the answer to the request that it names.
-        if (alone && reply !== undefined)
-          rest.batcher.countSeparate(subject, reply, separateRequests);
-        handler({ subject: message.subject, data: plain(message.data), reply });
-      };
-      const queue = options?.queue;
-      const subscription = subscribe(
-        client,
-        subject,
-        receive,
-        queue === undefined ? {} : { queue },
-      );
-      return async () => {
-        removeListener?.();
-        if (subscription.isClosed()) return;
-        if (!connection.connected()) return subscription.unsubscribe();
-        const drained = subscription.drain();
-        // The drain would wait for a broker that is lost now; nothing arrives in that case.
-        const offChange = connection.onChange(() => subscription.unsubscribe());
-        await drained.finally(offChange);
-      };
-    },
+    subscribe: (...wanted) => subscribeTo({ nats, listeners, batcher: rest.batcher }, ...wanted),
     request: (subject, data, options) => {
       checkSize(subject, data);
-      const { timeoutMs, signal } = options;
       const { inbox, batcher } = subjects.isForHosts(subject) ? calls : rest;
-      const answer =
-        listeners.request(subject, data, options) ?? batcher.request(subject, data, options);
-      if (answer !== undefined) return answer;
-      return new Promise<BusReply>((resolve) => {
-        const answered = (found: Uint8Array | undefined): void =>
-          resolve(found === undefined ? { _tag: "NoResponders" } : { _tag: "Reply", data: found });
-        inbox.send(
-          subject,
-          data,
-          {
-            reply: (message) => {
-              answered(isNoResponders(message) ? undefined : plain(message.data));
-              return true;
-            },
-            // The listener may have learned meanwhile that this process accepts batches.
-            batchedReply: answered,
-            lost: (_why, denied) =>
-              resolve(
-                denied === undefined
-                  ? { _tag: "TimedOut" }
-                  : { _tag: "Denied", message: notPermitted(denied) },
-              ),
-          },
-          signal === undefined ? { timeoutMs } : { timeoutMs, signal },
-        );
-      });
+      return (
+        listeners.request(subject, data, options) ??
+        batcher.request(subject, data, options) ??
+        requestAlone(inbox, subject, data, options)
+      );
     },
   };
+}
+
+interface Receiver {
+  readonly nats: NatsShape;
+  readonly listeners: InProcessListeners;
+  /** The batcher that answers what the subscription receives. */
+  readonly batcher: RequestBatcher;
+}
+
+function subscribeTo(
+  { nats, listeners, batcher }: Receiver,
+  ...[subject, handler, options]: Parameters<BusShape["subscribe"]>
+): ReturnType<BusShape["subscribe"]> {
+  const { connection, subjects } = nats;
+  const alone = options?.alone === true;
+  const removeListener = alone ? listeners.add(subject, handler) : undefined;
+  const separateRequests: SeparateRequests = new Map();
+  const receive = (error: Error | null, message: Msg): void => {
+    if (error !== null) {
+      connection.log("error", "a subscription has ended", { subject, error: String(error) });
+      return;
+    }
+    const reply = message.reply === "" ? undefined : message.reply;
+    if (reply !== undefined && !subjects.isAnswerAddress(reply))
+      return connection.log("warn", "a request was dropped", {
+        why: FOREIGN_REPLY,
+        subject,
+        reply,
+      });
+    // An offer comes before the answer to the request that it names.
+    if (alone && reply !== undefined) batcher.countSeparate(subject, reply, separateRequests);
+    handler({ subject: message.subject, data: plain(message.data), reply });
+  };
+  const queue = options?.queue;
+  const group = queue === undefined ? {} : { queue };
+  const subscription = subscribe(connection.client, subject, receive, group);
+  return async () => {
+    removeListener?.();
+    if (subscription.isClosed()) return;
+    if (!connection.connected()) return subscription.unsubscribe();
+    const drained = subscription.drain();
+    // The drain would wait for a broker that is lost now; nothing arrives in that case.
+    const offChange = connection.onChange(() => subscription.unsubscribe());
+    await drained.finally(offChange);
+  };
+}
+
+/** Sends a request in a message of its own. */
+function requestAlone(
+  inbox: ReplyInbox,
+  ...[subject, data, { timeoutMs, signal }]: Parameters<BusShape["request"]>
+): Promise<BusReply> {
+  return new Promise((resolve) => {
+    const answered = (found: Uint8Array | undefined): void =>
+      resolve(found === undefined ? { _tag: "NoResponders" } : { _tag: "Reply", data: found });
+    inbox.send(
+      subject,
+      data,
+      {
+        reply: (message) => {
+          answered(isNoResponders(message) ? undefined : plain(message.data));
+          return true;
+        },
+        // The listener may have learned meanwhile that this process accepts batches.
+        batchedReply: answered,
+        lost: (_why, denied) =>
+          resolve(
+            denied === undefined
+              ? { _tag: "TimedOut" }
+              : { _tag: "Denied", message: notPermitted(denied) },
+          ),
+      },
+      signal === undefined ? { timeoutMs } : { timeoutMs, signal },
+    );
+  });
 }
 
 export const layer: Layer.Layer<Bus, never, Nats> = Layer.effect(

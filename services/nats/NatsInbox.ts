@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import {
   Inbox,
@@ -16,7 +17,7 @@ import {
   type InboxShape,
   type PublishResult,
 } from "../../core/inbox/Inbox.ts";
-import { shardOf, type Epoch } from "../../schemas/Address.ts";
+import { shardOf, type AgentId, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import type { StreamPublisher } from "./client/GroupPublisher.ts";
@@ -24,7 +25,6 @@ import { DueRelay } from "./DueRelay.ts";
 import { orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
 
@@ -43,36 +43,11 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         const result = await publish(nats, publisher, { subject, data, signal });
         if (result !== TOO_LARGE) return result;
       }
-      const { check, frame } = newClaimCheck("inbox", id, data);
-      for (let attempt = 0; ; attempt++) {
-        try {
-          await blobs.put(check.blob, data);
-          const result = await publish(nats, publisher, { subject, data: frame, signal });
-          if (result !== TOO_LARGE) return result;
-          return { _tag: "Unavailable", message: "the server's max_payload is too low" };
-        } catch (error) {
-          const isFinal = error instanceof NotPermitted;
-          if (!isFinal) await retryPause(nats.connection, attempt, signal);
-          if (isFinal || signal.aborted) return { _tag: "Unavailable", message: messageOf(error) };
-        }
-      }
+      return publishClaimCheck({ nats, blobs, publisher }, id, { subject, data, signal });
     },
     consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
       const consumer = new ShardConsumer(nats, blobs, { shard, epoch }, handler);
-      let onAbort = (): void => undefined;
-      const aborted = new Promise<never>((_resolve, reject) => {
-        onAbort = () => reject(new Error("given up: the shard was lost"));
-      });
-      signal?.addEventListener("abort", onAbort);
-      if (signal?.aborted === true) onAbort();
-      try {
-        await Promise.race([aborted, consumer.takeOver()]);
-      } catch (error) {
-        await consumer.stop();
-        throw error instanceof ConsumerTaken ? error : unavailable(error);
-      } finally {
-        signal?.removeEventListener("abort", onAbort);
-      }
+      await takeOver(consumer, signal);
       const leaveRelay = relay.join();
       return {
         get caughtUp() {
@@ -114,6 +89,12 @@ interface Publication {
   readonly signal: AbortSignal;
 }
 
+interface PublishingParts {
+  readonly nats: NatsShape;
+  readonly blobs: BlobsShape;
+  readonly publisher: StreamPublisher;
+}
+
 /** The server's limit is lower than it was: a claim check takes the input's place. */
 const TOO_LARGE = Symbol("too large");
 
@@ -134,6 +115,45 @@ async function publish(
     await retryPause(nats.connection, attempt, signal);
   }
   return { _tag: "Unavailable", message };
+}
+
+/** Stores an input past the broker's limit as a blob, and a claim check in its place. */
+async function publishClaimCheck(
+  { nats, blobs, publisher }: PublishingParts,
+  id: AgentId,
+  { subject, data, signal }: Publication,
+): Promise<PublishResult> {
+  const { check, frame } = newClaimCheck("inbox", id, data);
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await blobs.put(check.blob, data);
+      const result = await publish(nats, publisher, { subject, data: frame, signal });
+      if (result !== TOO_LARGE) return result;
+      return { _tag: "Unavailable", message: "the server's max_payload is too low" };
+    } catch (error) {
+      const isFinal = error instanceof NotPermitted;
+      if (!isFinal) await retryPause(nats.connection, attempt, signal);
+      if (isFinal || signal.aborted) return { _tag: "Unavailable", message: messageOf(error) };
+    }
+  }
+}
+
+/** Rejects with `ConsumerTaken`, or with `BrokerUnavailable`, as when `signal` fires. */
+async function takeOver(consumer: ShardConsumer, signal: AbortSignal | undefined): Promise<void> {
+  let onAbort = (): void => undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(new Error("given up: the shard was lost"));
+  });
+  signal?.addEventListener("abort", onAbort);
+  if (signal?.aborted === true) onAbort();
+  try {
+    await Promise.race([aborted, consumer.takeOver()]);
+  } catch (error) {
+    await consumer.stop();
+    throw error instanceof ConsumerTaken ? error : unavailable(error);
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
 }
 
 export const layer: Layer.Layer<Inbox, never, Nats | Blobs> = Layer.effect(

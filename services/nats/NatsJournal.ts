@@ -20,6 +20,7 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import {
   Journal,
@@ -42,7 +43,6 @@ import {
 import { unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
-import { NotPermitted } from "./client/ReplyInbox.ts";
 import { retryPause } from "./client/retryPause.ts";
 import type { WaitingWrite } from "./client/WaitingWrites.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";

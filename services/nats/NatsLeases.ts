@@ -22,7 +22,7 @@
 import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../core/bus/Bus.ts";
 import { Leases, type ClaimResult, type Lease, type LeasesShape } from "../../core/lease/Leases.ts";
 import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import {
@@ -36,7 +36,7 @@ import { LeaseBuckets, type LeaseBucket } from "./layout/leaseBuckets.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./layout/leaseMessage.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
-import { headers, NotPermitted } from "./client/ReplyInbox.ts";
+import { headers } from "./client/ReplyInbox.ts";
 import { StallDetector } from "./client/StallDetector.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 

@@ -34,70 +34,21 @@ const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflate);
 const inflated = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(inflate);
 
 export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): SnapshotsShape {
-  const streamOf = (id: AgentId): string =>
-    nats.subjects.streamOf("snapshots", nats.subjects.groupOf(id));
-  const stored = async (id: AgentId): Promise<StoredMessage[]> => {
-    const found: StoredMessage[] = [];
-    const subject = nats.subjects.snapshot(id);
-    for await (const message of nats.reader.messages(streamOf(id), subject, { fromSeq: 1 }))
-      found.push(message);
-    return found;
-  };
-  /** Oldest first, from the leader: a replica that lags may have those before the last trim. */
-  const storedBases = async (id: AgentId): Promise<StoredMessage[]> => {
-    const found: StoredMessage[] = [];
-    for (let seq = 1; ;) {
-      const query = { seq, next_by_subj: nats.subjects.base(id) };
-      const message = await nats.reader.byLeader(streamOf(id), query);
-      if (message === undefined) return found;
-      found.push(message);
-      seq = message.seq + 1;
-    }
-  };
-  /**
-   * Publishes to a subject that keeps the last two messages; `before`: its present ones. Resolves
-   * to the message's sequence, or undefined when `expected` is not the last.
-   */
-  const store = async (
-    id: AgentId,
-    data: Uint8Array,
-    { subject, before, expected }: StorePlace,
-  ): Promise<number | undefined> => {
-    const packed = await pack(data);
-    const checks = claimChecksOf(before);
-    const big =
-      packed.length > nats.messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
-    if (big !== undefined) await blobs.put(big.check.blob, packed);
-    const message = big?.frame ?? packed;
-    const outcome = await (expected === undefined
-      ? nats.publisher.publish(subject, message)
-      : nats.publisher.publishAfter(expected as Sequence, subject, message));
-    // A blob that remains when a removal fails only takes up space.
-    if (outcome._tag === "Refused" && outcome.code === WRONG_LAST_SEQUENCE) {
-      if (big !== undefined) await blobs.remove(big.check.blob).catch(() => undefined);
-      return undefined;
-    }
-    if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
-    for (const check of checks.slice(0, -(SNAPSHOTS_KEPT - 1)))
-      if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
-    return outcome.seq;
-  };
+  const { subjects } = nats;
+  const kept = new KeptMessages(nats, blobs);
   return {
     put: (id, data) =>
       orUnavailable(async () => {
-        const subject = nats.subjects.snapshot(id);
-        await store(id, data, { subject, before: await stored(id) });
+        const before = await kept.snapshots(id);
+        await kept.store(id, data, { subject: subjects.snapshot(id), before });
       }),
     newestFirst: async function* (id) {
       try {
-        // Any replica may answer. One that lags returns an older snapshot or none: a longer replay.
-        const newest = await nats.reader.direct(streamOf(id), {
-          last_by_subj: nats.subjects.snapshot(id),
-        });
+        const newest = await kept.newest(id);
         if (newest === undefined) return;
         const first = await unpack(blobs, newest.data);
         if (first !== undefined) yield first;
-        for (const message of (await stored(id)).toReversed()) {
+        for (const message of (await kept.snapshots(id)).toReversed()) {
           if (message.seq >= newest.seq) continue;
           const data = await unpack(blobs, message.data);
           if (data !== undefined) yield data;
@@ -108,7 +59,7 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
     },
     bases: (id) =>
       orUnavailable(async () => {
-        const found = await storedBases(id);
+        const found = await kept.bases(id);
         const newest = found.at(-1);
         if (newest === undefined) return undefined;
         const copies: Array<Uint8Array | undefined> = [];
@@ -117,23 +68,93 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
       }),
     putBase: (id, data, revision) =>
       orUnavailable(async () => {
-        const before = await storedBases(id);
-        return await store(id, data, {
-          subject: nats.subjects.base(id),
+        const before = await kept.bases(id);
+        return await kept.store(id, data, {
+          subject: subjects.base(id),
           before,
           expected: revision,
         });
       }),
-    removeBases: (id, revision) =>
-      orUnavailable(async () => {
-        const found = (await storedBases(id)).filter(({ seq }) => seq <= revision);
-        // One by one, which makes the server overwrite their bytes (`purgeAgent`).
-        for (const { seq } of found)
-          await nats.api.call(`STREAM.MSG.DELETE.${streamOf(id)}`, { seq });
-        for (const check of claimChecksOf(found))
-          if (check !== undefined) await blobs.remove(check.blob);
-      }),
+    removeBases: (id, revision) => orUnavailable(() => kept.removeBases(id, revision)),
   };
+}
+
+/** The messages that the stream keeps of an agent's two subjects. */
+class KeptMessages {
+  constructor(
+    private readonly nats: NatsShape,
+    private readonly blobs: BlobsShape,
+  ) {}
+
+  /** Oldest first. */
+  async snapshots(id: AgentId): Promise<StoredMessage[]> {
+    const { reader, subjects } = this.nats;
+    const found: StoredMessage[] = [];
+    const all = reader.messages(this.streamOf(id), subjects.snapshot(id), { fromSeq: 1 });
+    for await (const message of all) found.push(message);
+    return found;
+  }
+
+  /** Any replica may answer. One that lags returns an older snapshot or none: a longer replay. */
+  newest(id: AgentId): Promise<StoredMessage | undefined> {
+    const query = { last_by_subj: this.nats.subjects.snapshot(id) };
+    return this.nats.reader.direct(this.streamOf(id), query);
+  }
+
+  /** Oldest first, from the leader: a replica that lags may have those before the last trim. */
+  async bases(id: AgentId): Promise<StoredMessage[]> {
+    const found: StoredMessage[] = [];
+    for (let seq = 1; ;) {
+      const query = { seq, next_by_subj: this.nats.subjects.base(id) };
+      const message = await this.nats.reader.byLeader(this.streamOf(id), query);
+      if (message === undefined) return found;
+      found.push(message);
+      seq = message.seq + 1;
+    }
+  }
+
+  async removeBases(id: AgentId, revision: number): Promise<void> {
+    const found = (await this.bases(id)).filter(({ seq }) => seq <= revision);
+    // One by one, which makes the server overwrite their bytes (`purgeAgent`).
+    for (const { seq } of found)
+      await this.nats.api.call(`STREAM.MSG.DELETE.${this.streamOf(id)}`, { seq });
+    for (const check of claimChecksOf(found))
+      if (check !== undefined) await this.blobs.remove(check.blob);
+  }
+
+  /**
+   * Publishes to a subject that keeps the last two messages; `before`: its present ones. Resolves
+   * to the message's sequence, or undefined when `expected` is not the last.
+   */
+  async store(
+    id: AgentId,
+    data: Uint8Array,
+    { subject, before, expected }: StorePlace,
+  ): Promise<number | undefined> {
+    const { publisher, messageBytesMax } = this.nats;
+    const packed = await pack(data);
+    const checks = claimChecksOf(before);
+    const big = packed.length > messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
+    if (big !== undefined) await this.blobs.put(big.check.blob, packed);
+    const message = big?.frame ?? packed;
+    const outcome = await (expected === undefined
+      ? publisher.publish(subject, message)
+      : publisher.publishAfter(expected as Sequence, subject, message));
+    // A blob that remains when a removal fails only takes up space.
+    if (outcome._tag === "Refused" && outcome.code === WRONG_LAST_SEQUENCE) {
+      if (big !== undefined) await this.blobs.remove(big.check.blob).catch(() => undefined);
+      return undefined;
+    }
+    if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+    for (const check of checks.slice(0, -(SNAPSHOTS_KEPT - 1)))
+      if (check !== undefined) await this.blobs.remove(check.blob).catch(() => undefined);
+    return outcome.seq;
+  }
+
+  private streamOf(id: AgentId): string {
+    const { subjects } = this.nats;
+    return subjects.streamOf("snapshots", subjects.groupOf(id));
+  }
 }
 
 interface StorePlace {

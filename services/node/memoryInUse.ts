@@ -6,6 +6,7 @@
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
+import { heapLimit } from "./heapLimit.ts";
 
 /**
  * Part of the machine's (or container's) memory for agents. The rest is for the broker, the gateway
@@ -13,8 +14,8 @@ import type { DatabasesShape } from "../../core/database/Databases.ts";
  */
 const SHARE = 0.5;
 /**
- * Part of V8's limit that may be in use. Nearer to the limit V8 mostly collects garbage, and at the
- * limit the process ends.
+ * Part of the heap's limit that may be in use. Nearer to the limit V8 mostly collects garbage, and
+ * at the limit the process ends.
  */
 const HEAP_SHARE = 0.75;
 
@@ -44,17 +45,17 @@ export function rssBytesMax(memory?: {
   return Math.min(2 * share + BESIDE_BYTES, machine * MACHINE_SHARE);
 }
 
-/** Returns a function for the share in use: 0 is none, 1 is all of `bytesMax` or of V8's limit. */
+/** Returns a function for the share in use: 0 is none, 1 all of `bytesMax` or of `heapLimit`. */
 export function memoryInUse(options: {
   readonly bytesMax: number;
   readonly databases: Pick<DatabasesShape, "memoryBytes" | "unusedBytes">;
 }): () => number {
   const { bytesMax, databases } = options;
-  const { heap_size_limit: heapLimit } = getHeapStatistics();
+  const heapMax = heapLimit() * HEAP_SHARE;
   return () => {
     const { used_heap_size: heap, external_memory: external } = getHeapStatistics();
     // At least the databases' own count, should V8 not count the memory of SQLite's heap.
     const outside = Math.max(databases.memoryBytes(), external - databases.unusedBytes());
-    return Math.max((heap + outside) / bytesMax, heap / (heapLimit * HEAP_SHARE));
+    return Math.max((heap + outside) / bytesMax, heap / heapMax);
   };
 }

@@ -10,6 +10,8 @@
  *    dropped at once. Its sender receives a temporary error.
  * 4. Only messages keep a connection open: one whose client sends none within the time of a message
  *    is closed, whatever commands it sends.
+ * 5. Each accepted recipient receives the message, also where two differ only in case: agents have
+ *    names in which case counts. The package keeps the last one of such addresses.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -38,7 +40,18 @@ const TOOK_TOO_LONG = "The message took too long";
 const SENT_NOTHING = "No message has come for too long";
 const TOO_LONG = busy(TOOK_TOO_LONG);
 const TOO_MUCH = busy("Too much mail at once");
+const TOO_MANY_RECIPIENTS = {
+  _tag: "Later",
+  code: "4.5.3",
+  message: "Too many recipients",
+} as const;
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
+
+/** Those that RFC 5321 wants in place of `REPLY_CODES`. */
+const SPECIAL_CODES: ReadonlyMap<MailAnswer, number> = new Map<MailAnswer, number>([
+  [TOO_LARGE, 552],
+  [TOO_MANY_RECIPIENTS, 452],
+]);
 
 type Reply = (error?: Error | null) => void;
 
@@ -47,7 +60,7 @@ function errorOf(answer: MailAnswer): Error | undefined {
   if (answer._tag === "Accepted") return undefined;
   // The module's text becomes one short line.
   const text = `${answer.code} ${shortened(answer.message.replace(/\s+/g, " "))}`;
-  const responseCode = answer === TOO_LARGE ? 552 : REPLY_CODES[answer._tag];
+  const responseCode = SPECIAL_CODES.get(answer) ?? REPLY_CODES[answer._tag];
   return Object.assign(new Error(text), { responseCode });
 }
 
@@ -65,6 +78,8 @@ class Listener {
   private readonly peers = new Map<string, number>();
   /** Each closes the connection of its session (`closeLater`). */
   private readonly closings = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+  /** The recipients of the messages under way (rule 5), by their envelopes. */
+  private readonly recipients = new WeakMap<SMTPServerSession["envelope"], Set<string>>();
   private readonly inFlight: BytesInFlight;
   private server: SMTPServer | undefined;
 
@@ -77,7 +92,7 @@ class Listener {
 
   async listen(): Promise<{ readonly server: SMTPServer; readonly port: number }> {
     const { SMTPServer: Server } = await import("smtp-server");
-    const { options, handlers } = this;
+    const { options } = this;
     const { tls, auth } = options;
     const server = new Server({
       ...(options.name === undefined ? {} : { name: options.name }),
@@ -85,7 +100,6 @@ class Listener {
       size: options.messageBytesMax,
       rejectOversized: true,
       maxClients: options.connectionsMax,
-      maxRecipients: options.recipientsMax,
       socketTimeout: options.idleTimeoutMs,
       closeTimeout: CLOSE_TIMEOUT_MS,
       disableReverseLookup: true,
@@ -107,7 +121,7 @@ class Listener {
         reply(right ? null : new Error("Wrong user or password"), { user: auth?.user });
       },
       onMailFrom: (_address, session, reply) => reply(this.begin(session)),
-      onRcptTo: ({ address }, _session, reply) => reply(errorOf(handlers.recipient(address))),
+      onRcptTo: ({ address }, session, reply) => reply(this.addRecipient(session, address)),
       onData: (stream, session, reply) => void this.take(stream, session, reply),
     });
     this.server = server;
@@ -158,12 +172,23 @@ class Listener {
     return errorOf(this.handlers.peer(peer));
   }
 
+  /** Returns the refusal, or undefined. */
+  private addRecipient({ envelope }: SMTPServerSession, address: string): Error | undefined {
+    const recipients = this.recipients.get(envelope) ?? new Set<string>();
+    this.recipients.set(envelope, recipients);
+    if (recipients.size >= this.options.recipientsMax && !recipients.has(address))
+      return errorOf(TOO_MANY_RECIPIENTS);
+    const refusal = errorOf(this.handlers.recipient(address));
+    if (refusal === undefined) recipients.add(address); // rule 5
+    return refusal;
+  }
+
   private async take(
     stream: SMTPServerDataStream,
     session: SMTPServerSession,
     reply: Reply,
   ): Promise<void> {
-    const { mailFrom, rcptTo } = session.envelope;
+    const { mailFrom } = session.envelope;
     const peer = peerOf(session);
     let answer: MailAnswer = busy("Internal error");
     const held = { bytes: 0 };
@@ -175,7 +200,7 @@ class Listener {
           ? raw
           : await this.handlers.message({
               from: mailFrom === false ? "" : mailFrom.address,
-              to: rcptTo.map(({ address }) => address),
+              to: [...this.recipients.get(session.envelope)!],
               raw,
               peer,
             });

@@ -1,8 +1,9 @@
 /**
  * Sends mail through a relay: implements `core/mail/MailTransport` on the `nodemailer` package,
  * which is loaded with the first message. `SMTP_URL` names the relay:
- * `smtp://user:password@host:587` (STARTTLS if the relay offers it) or `smtps://…:465`. DKIM
- * signatures, reputation and delivery are the relay's job.
+ * `smtp://user:password@host:587` (STARTTLS if the relay offers it, or always with
+ * `?requireTLS=true`) or `smtps://…:465`. DKIM signatures, reputation and delivery are the relay's
+ * job.
  *
  * 1. The boundaries of a message are a hash of its id and its parts: a message that is sent again
  *    has the same bytes, and no text can contain the boundary of its own message.

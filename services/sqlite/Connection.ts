@@ -33,6 +33,8 @@ const OPEN_EXTENDED_CODES = 0x0200_0000;
 const CONFIG_LOOKASIDE = 1001;
 const CONFIG_FOREIGN_KEYS = 1002;
 const CONFIG_DEFENSIVE = 1010;
+const CONFIG_DOUBLE_QUOTED_DML = 1013;
+const CONFIG_DOUBLE_QUOTED_DDL = 1014;
 const CONFIG_TRUSTED_SCHEMA = 1017;
 const PREPARE_PERSISTENT = 1;
 /** `sqlite3_db_status`: page cache, schema, statements, in bytes. */
@@ -243,6 +245,9 @@ export class Connection {
     exports.sqlite3__wasm_db_config_pii(this.db, CONFIG_LOOKASIDE, 0, 0, 0);
     exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_FOREIGN_KEYS, 1, 0);
     exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DEFENSIVE, 1, 0);
+    // `WHERE type = "push"` compares with a text, as on the reference's platform.
+    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DOUBLE_QUOTED_DML, 1, 0);
+    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DOUBLE_QUOTED_DDL, 1, 0);
     exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_TRUSTED_SCHEMA, 0, 0);
     this.control(SETTINGS);
     const { hardHeapBytesMax } = this.engine;

@@ -5,6 +5,7 @@
  *
  * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
+import { BODILESS } from "../../core/namespace/stubFetch.ts";
 import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
 import { buildAgentPath } from "../../core/namespace/subAgentPaths.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
@@ -58,8 +59,6 @@ const CONNECT_OPTIONS: ReadonlySet<string> = new Set<keyof ConnectOptions>(["id"
 
 /** The time after which a lost host's leases expire in production. */
 const TAKE_OVER_MS = 5_000;
-/** Statuses with which `Response` refuses a body. */
-const BODILESS = new Set([101, 204, 205, 304]);
 
 /** Starts an installation. Rejects for invalid classes or routes, as the command line does. */
 export async function testAgents(options: TestAgentsOptions): Promise<TestAgents> {

@@ -12,7 +12,7 @@
  *    can't be read either, which is how this is detected. It has to last for `STAYS_MS`, too.
  */
 
-/** V8 slows down for its last collections before it aborts: there is time left at this part. */
+/** Of the limit, above which V8 still has room (`heapLimit`). */
 const HEAP_FULL = 0.9;
 const STAYS_MS = 1_000;
 

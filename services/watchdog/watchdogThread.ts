@@ -21,6 +21,7 @@
  *    broken what it runs on (`RuntimeChecks`; the turn is named that had probably replaced it).
  */
 import { parentPort, resourceLimits, workerData } from "node:worker_threads";
+import { heapLimit } from "../node/heapLimit.ts";
 import { logLine, type LogLevel } from "../node/logLine.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { Board, type NamedTurn, type WatchedTurn } from "./Board.ts";
@@ -34,7 +35,7 @@ import { MainThreadDebugger } from "./MainThreadDebugger.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { RuntimeChecks } from "./RuntimeChecks.ts";
 import { whoHolds } from "./whoHolds.ts";
-import type { PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
+import type { Holder, PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
 
 /** A quarter of the least hold that is logged. */
 const LOOK_MS = 50;
@@ -80,7 +81,7 @@ const MANY = "many turns held the thread of their process, one after the other";
 const { memory, cpuMs, log, endings, reports, semiSpaceMb, rssMaxMb, ...given } =
   workerData as WatchdogData;
 /** The limit of the old generation, which is what becomes full. */
-const heapLimitMb = given.heapLimitMb - youngGenerationMb();
+const heapLimitMb = heapLimit(given.heapLimitMb - youngGenerationMb());
 const board = new Board(memory);
 const meter = new HoldMeter();
 
@@ -199,35 +200,37 @@ function endWithoutFiles(): void {
 }
 
 async function endFull(text: string, fullMb: number): Promise<void> {
-  const reasonOf = (how: string): string =>
-    `the memory of its process was nearly full (${text}) ${how}`;
   const { last } = board;
   // V8 may abort before the code is paused.
-  noteEnding(last, reasonOf("and its turn was the last one to begin"), false);
+  noteEnding(last, nearlyFull(text, "and its turn was the last one to begin"), false);
   const holder = await whoHolds(fullMb, HOLDER_MS);
-  if (holder === undefined) {
-    const { code, exactly } = await mostSeen();
-    const turn = code?.turn ?? last;
-    write("error", FULL, {
-      ...fieldsOf(turn),
-      ...(code !== undefined && { where: code.where }),
-      exactly,
-      memory: text,
-    });
-    if (code !== undefined)
-      noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
-  } else {
-    const { mb, ...agent } = holder;
-    write("error", FULL, { ...agent, heldMb: mb, exactly: true, memory: text });
-    // The input of the last turn spends no attempt.
-    if (last?.key !== undefined) new Endings(endings).forget(last, last.key);
-    const reason = reasonOf(`and its object held some ${mb} MB of it`);
-    noteEnding({ ...agent, turn: "memory", attempt: 1 }, reason, true);
-  }
+  if (holder === undefined) await blameTurn(text, last);
+  else blameHolder(text, holder, last);
   const allocatedBy = await sites.largest(isHeldNow() ? HELD_ANSWER_MS : ANSWER_MS);
   if (allocatedBy.length > 0)
     write("error", "functions that allocated what fills the heap", { allocatedBy });
   process.kill(process.pid, "SIGKILL");
+}
+
+const nearlyFull = (text: string, how: string): string =>
+  `the memory of its process was nearly full (${text}) ${how}`;
+
+/** The turn that is mostly seen running, or else the last one. */
+async function blameTurn(text: string, last: WatchedTurn | undefined): Promise<void> {
+  const { code, exactly } = await mostSeen();
+  const turn = code?.turn ?? last;
+  const where = code && { where: code.where };
+  write("error", FULL, { ...fieldsOf(turn), ...where, exactly, memory: text });
+  if (code !== undefined)
+    noteEnding(turn, nearlyFull(text, `while its turn ran, in ${code.where}`), exactly);
+}
+
+/** The agent whose object holds most of the memory. The last turn's input spends no attempt. */
+function blameHolder(text: string, { mb, ...agent }: Holder, last: WatchedTurn | undefined): void {
+  write("error", FULL, { ...agent, heldMb: mb, exactly: true, memory: text });
+  if (last?.key !== undefined) new Endings(endings).forget(last, last.key);
+  const reason = nearlyFull(text, `and its object held some ${mb} MB of it`);
+  noteEnding({ ...agent, turn: "memory", attempt: 1 }, reason, true);
 }
 
 /** Rule 6. Undefined: no turn was found running. */

@@ -135,7 +135,8 @@ export interface LeasesSettings {
 }
 
 export interface Begun {
-  readonly start: (settings: ProcessSettings) => Promise<RunningProcess>;
+  /** `signal` ends a start that is under way, in order; the promise then rejects. */
+  readonly start: (settings: ProcessSettings, signal: AbortSignal) => Promise<RunningProcess>;
   /** Called instead of `start`: stops everything that was begun. */
   readonly abandon: () => Promise<void>;
 }

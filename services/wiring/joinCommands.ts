@@ -51,7 +51,7 @@ export function commandJoins({
         (await import("../node/sealProcess.ts")).sealProcess(broker.then(({ url }) => url));
       const { startProcess } = await import("./joinProcess.ts");
       return {
-        start: (process) => startProcess(process, broker),
+        start: (process, signal) => startProcess(process, broker, signal),
         abandon: async () => {
           // The control process stops its broker. A worker that waited to hear of it would end
           // before, because nothing keeps it alive, and not say what its module failed with.

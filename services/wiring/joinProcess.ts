@@ -51,13 +51,17 @@ import { codeOf } from "./codeOf.ts";
 import { hostFolder, lookThrough, serveQueries } from "./joinHostFolder.ts";
 import { portsLayer, type StallSink } from "./joinPorts.ts";
 
-/** Rejects with a tagged error whose message is for people. */
+/**
+ * Rejects with a tagged error whose message is for people, and when `signal` ends the start. What
+ * was started is then stopped in order.
+ */
 export async function startProcess(
   settings: ProcessSettings,
   broker: Promise<OpenBroker> = openBroker(settings),
+  signal?: AbortSignal,
 ): Promise<RunningProcess> {
   const starting = Effect.provide(start(settings, broker), effectLogger(settings.log));
-  const { opened, close } = await openScoped(starting);
+  const { opened, close } = await openScoped(starting, signal);
   return { ...opened, stop: close };
 }
 

@@ -5,7 +5,7 @@
  *
  * 1. The watch begins before the lease of a host that died with the call can be over: one that is
  *    lost without having been seen would go unnoticed.
- * 2. A login that may not watch leases is refused once. Its calls go on, to their deadlines.
+ * 2. The calls of a login that may not watch leases go on, to their deadlines.
  */
 import { LeaseView } from "../../core/lease/LeaseView.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
@@ -14,8 +14,6 @@ import type { TimeShape } from "../../core/time/Time.ts";
 
 /** Rule 1: a lease is renewed each third of its life, so it lives for two more. */
 const LEASE_PARTS = 3;
-/** Rule 2. The broker lists leases in milliseconds; a refusal is retried after two seconds. */
-const LISTED_MS_MAX = 1_500;
 
 interface WatchedCalls extends Pick<CallClient, "call"> {
   /** Ends the watch. */
@@ -33,10 +31,9 @@ export function watchCalls(
     if (begun) return;
     begun = true;
     const view = new LeaseView();
-    const cancel = time.after(LISTED_MS_MAX, () => ended.abort());
     void leases
       .watch((change) => calls.leaseChanged(change, view.heard(change)), ended.signal)
-      .then(cancel);
+      .catch(() => undefined); // rule 2
   };
   return {
     call: (id, call, options) => {

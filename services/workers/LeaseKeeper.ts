@@ -18,6 +18,8 @@
  *
  * `serveWorkers` owns it; `channelLeases` asks it.
  */
+import { GATEWAY_KEYS, HOST_KEYS } from "../../core/lease/leaseKeys.ts";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { interval } from "../../core/time/interval.ts";
@@ -32,9 +34,6 @@ const CHOICE_TTLS = 2;
 /** Workers renew at a third of the TTL. Past this part of it one is late. */
 const LATE_TTLS = 0.45;
 const LOOKS_PER_TTL = 8;
-
-const HOST_KEY = "host.";
-const GATEWAY_KEY = "gateway.";
 
 interface LeaseKeeperOptions {
   readonly leases: LeasesShape;
@@ -86,6 +85,8 @@ export class LeaseKeeper {
 
   constructor(private readonly options: LeaseKeeperOptions) {
     this.watched = options.leases.watch((change) => this.changed(change), this.watch.signal);
+    // The workers that wait for it receive the failure.
+    this.watched.catch(() => undefined);
     const { time, leases } = options;
     this.cancel = interval(time, leases.ttlMs / LOOKS_PER_TTL, () => this.look());
   }
@@ -99,7 +100,7 @@ export class LeaseKeeper {
         try {
           return { n: request.n, result: await this.answer(customer, request) };
         } catch (error) {
-          return { n: request.n, error: messageOf(error) };
+          return notDone(request, error);
         }
       },
       ended: (replaced) => this.ended(customer, replaced),
@@ -139,10 +140,10 @@ export class LeaseKeeper {
   private async claim(customer: Customer, key: string, value: string): Promise<ClaimResult> {
     const { leases, time } = this.options;
     const left = this.left.get(customer.number);
-    if (key.startsWith(HOST_KEY) && left !== undefined) {
+    if (key.startsWith(HOST_KEYS) && left !== undefined) {
       // Rule 4.
       left.untilMs = time.monotonicMs() + leases.ttlMs * CHOICE_TTLS;
-      const own = [...left.held.values()].filter(({ lease }) => lease.key.startsWith(HOST_KEY));
+      const own = [...left.held.values()].filter(({ lease }) => lease.key.startsWith(HOST_KEYS));
       for (const each of own) left.held.delete(each.lease.key);
       await Promise.all(own.map(({ lease }) => leases.release(lease)));
     }
@@ -172,7 +173,7 @@ export class LeaseKeeper {
     const { time, leases } = this.options;
     this.customers.delete(customer);
     for (const [key, { lease }] of customer.held) {
-      if (!key.startsWith(GATEWAY_KEY)) continue;
+      if (!key.startsWith(GATEWAY_KEYS)) continue;
       // Rule 5.
       customer.held.delete(key);
       void leases.release(lease);
@@ -260,3 +261,10 @@ const isOver = ({ lease }: Held, { value, revision }: LeaseChange): boolean =>
 function forget(all: Map<string, Held>, held: Held): void {
   if (all.get(held.lease.key) === held) all.delete(held.lease.key);
 }
+
+/** The answer to a request that failed with `error`. */
+export const notDone = ({ n }: LeaseRequest, error: unknown): LeaseAnswer => ({
+  n,
+  error: messageOf(error),
+  isRefusal: error instanceof NotPermitted,
+});

@@ -4,7 +4,7 @@
  * in which code has replaced `JSON` asks for nothing, so it writes nothing more and is soon ended
  * (`serveLeases`).
  */
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../core/bus/Bus.ts";
 import type {
   ClaimResult,
   LeaseChange,
@@ -54,7 +54,7 @@ export function channelLeases(
   });
   void closed.then(() => {
     isClosed = true;
-    for (const [n, answer] of waiting) answer({ n, error: GONE });
+    for (const [n, answer] of waiting) answer(unavailable(n, GONE));
   });
   const ask = <A>(asked: Unnumbered<LeaseRequest>, timeoutMs?: number): Promise<A> =>
     new Promise((resolve, reject) => {
@@ -63,13 +63,16 @@ export function channelLeases(
       const answered = (answer: LeaseAnswer): void => {
         if (!waiting.delete(n)) return;
         cancel();
-        if ("error" in answer) reject(new BrokerUnavailable({ message: answer.error }));
+        if ("error" in answer)
+          reject(
+            new (answer.isRefusal ? NotPermitted : BrokerUnavailable)({ message: answer.error }),
+          );
         else resolve(answer.result as A);
       };
       const cancel =
         timeoutMs === undefined
           ? () => undefined
-          : time.after(timeoutMs, () => answered({ n, error: SILENT }));
+          : time.after(timeoutMs, () => answered(unavailable(n, SILENT)));
       waiting.set(n, answered);
       if (isIntact()) request({ ...asked, n } as LeaseRequest);
     });
@@ -101,6 +104,8 @@ function isIntact(): boolean {
     return false;
   }
 }
+
+const unavailable = (n: number, error: string): LeaseAnswer => ({ n, error, isRefusal: false });
 
 const GONE = "the control process has ended";
 const SILENT = "no answer in time: the broker stores nothing, or the control process is frozen";

@@ -5,6 +5,7 @@
  */
 import { fork, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
+import { workerNodeArgs } from "../node/heapLimit.ts";
 import { reportReader, type WatchdogReport } from "../watchdog/reports.ts";
 import { readServing, type Serving } from "./messages.ts";
 import type { WorkerEnd, WorkerProcess } from "./WorkerProcess.ts";
@@ -15,9 +16,12 @@ export const WORKER = "worker";
 /** How long what a process has reported can be on its way when it has ended. */
 const REPORTS_MS_MAX = 500;
 
-/** `script` is the program. Node's own options are inherited. */
+/** `script` is the program. Node's own options are inherited (`workerNodeArgs`). */
 export function forkWorker(script: string): WorkerProcess {
-  const child = fork(script, [WORKER], { stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"] });
+  const child = fork(script, [WORKER], {
+    execArgv: workerNodeArgs(),
+    stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"],
+  });
   const serving = new Promise<Serving>((resolve) =>
     child.on("message", (message) => {
       const told = readServing(message);

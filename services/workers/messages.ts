@@ -54,9 +54,10 @@ export type LeaseRequest = { readonly n: number } & (
   | { readonly ask: "watch" }
 );
 
-/** `error`: the broker could not be reached. */
+/** `error`: the broker could not be reached, or has refused it (`isRefusal`). */
 export type LeaseAnswer =
-  { readonly n: number; readonly result: unknown } | { readonly n: number; readonly error: string };
+  | { readonly n: number; readonly result: unknown }
+  | { readonly n: number; readonly error: string; readonly isRefusal: boolean };
 
 /** A worker passes something to the process of an isolated agent. */
 export interface IsolateRequest {

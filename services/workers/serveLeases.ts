@@ -8,7 +8,7 @@ import { once } from "../../core/retry/once.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
-import { LeaseKeeper } from "./LeaseKeeper.ts";
+import { LeaseKeeper, notDone } from "./LeaseKeeper.ts";
 import { inBatches } from "./inBatches.ts";
 import { readLeaseRequests, type LeaseAnswer } from "./messages.ts";
 import { FROZEN, watchBeats } from "./watchBeats.ts";
@@ -62,23 +62,32 @@ export function serveLeases(
       };
       watchBeats(time, process, () => end(FROZEN.reason), isReplaced);
       let silentBeats = 0;
+      let unanswered = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
         const passedMs = time.monotonicMs() - beatMs;
         beatMs += passedMs;
         // If this process was frozen, they come all at once, and requests may come after them.
         if (passedMs < REPORT_BEAT_MS / 2) return;
-        const needNotAsk = report.held || joined.made === undefined || !isReplaced();
+        const waits = joined.made === undefined || unanswered > 0;
+        const needNotAsk = report.held || waits || !isReplaced();
         silentBeats = needNotAsk ? 0 : silentBeats + 1;
         if (silentBeats === silentBeatsMax) end("it renews no lease although its thread is free; its code may have replaced a global that the process needs"); // prettier-ignore
       });
       process.onMessage((message) => {
         for (const request of readLeaseRequests(message)) {
           silentBeats = 0;
-          void joined.get().then(
-            async (customer) => answer(await customer.ask(request)),
-            (error: unknown) => answer({ n: request.n, error: String(error) }),
-          );
+          unanswered++;
+          void joined
+            .get()
+            .then(
+              (customer) => customer.ask(request),
+              (error: unknown) => notDone(request, error),
+            )
+            .then((given) => {
+              unanswered--;
+              answer(given);
+            });
         }
       });
       void process.ended.then(() =>

@@ -55,14 +55,17 @@ describe.each([
     expect(await asker().getApprovals({ status: "waiting" })).toEqual([]);
   });
 
-  it("is not asked without a name, and the error names the call", async () => {
-    await askFor({ called: "" });
-    await soon();
-    expect(office.log).toEqual([
-      "TypeError: approval(name, …): the name must be text of at least one character",
-    ]);
-    expect(await asker().getApprovals()).toEqual([]);
-  });
+  it.each(["", "x".repeat(257)])(
+    "is not asked as %j, and the error names the call",
+    async (name) => {
+      await askFor({ called: name });
+      await soon();
+      expect(office.log).toEqual([
+        "TypeError: approval(name, …): the name must be text of 1 to 256 characters",
+      ]);
+      expect(await asker().getApprovals()).toEqual([]);
+    },
+  );
 
   it("records who decided and when in its history", async () => {
     await ask();

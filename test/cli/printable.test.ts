@@ -1,13 +1,14 @@
 /** Text from outside never controls a terminal: escaping, printing, commands that print names. */
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../core/bus/Bus.ts";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";
-import { NotPermitted } from "../../services/nats/client/ReplyInbox.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
 import { explain } from "../../services/wiring/joinCommands.ts";
 import { CliFixture } from "./fixture.ts";
@@ -82,12 +83,26 @@ const MAIN = new URL("../../dist/services/cli/main.js", import.meta.url).pathnam
 async function exitCode(args: string[], closed: "stdout" | "stderr"): Promise<unknown> {
   const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   child[closed].destroy();
-  let said = "";
-  const read = closed === "stdout" ? child.stderr : child.stdout;
-  read.on("data", (text) => (said += String(text)));
-  const [code] = (await once(child, "close")) as [number];
+  const { code, said } = await endOf(child, closed === "stdout" ? child.stderr : child.stdout);
   expect(said).not.toContain("EPIPE");
   return code;
+}
+
+/** Runs a command one of whose outputs is a file on a full disk. */
+async function onFullDisk(args: string[], full: "stdout" | "stderr") {
+  const disk = openSync("/dev/full", "w");
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    stdio: full === "stdout" ? ["ignore", disk, "pipe"] : ["ignore", "pipe", disk],
+  });
+  closeSync(disk);
+  return endOf(child, (full === "stdout" ? child.stderr : child.stdout)!);
+}
+
+async function endOf(child: ChildProcess, read: Readable) {
+  let said = "";
+  read.on("data", (text) => (said += String(text)));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, said };
 }
 
 describe("a failed command", () => {
@@ -142,5 +157,21 @@ describe("a reader that goes away, as head does", () => {
 
   it("that closes stderr changes no exit code", async () => {
     expect(await exitCode(["nonsense"], "stderr")).toBe(2);
+  });
+});
+
+// A device of Linux on which every write fails with ENOSPC.
+describe.runIf(existsSync("/dev/full"))("a full disk", () => {
+  it("of the results ends a command with one line and exit code 1", async () => {
+    expect(await onFullDisk(["--help"], "stdout")).toEqual({
+      code: 1,
+      said: expect.stringMatching(
+        /^agents: The output can't be written, and is incomplete: ENOSPC[^\n]*\n$/,
+      ) as string,
+    });
+  });
+
+  it("of the messages changes no exit code", async () => {
+    expect(await onFullDisk(["nonsense"], "stderr")).toEqual({ code: 2, said: "" });
   });
 });

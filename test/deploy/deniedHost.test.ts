@@ -1,4 +1,4 @@
-/** A host whose login lacks a right that its agents need: it is not ready, and names the right. */
+/** Processes whose login lacks a right that they need: they end or are not ready, and name it. */
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
@@ -16,12 +16,12 @@ const PAST_ONE_MESSAGE = 2_000_000;
 let installation: Installation;
 afterEach(() => installation?.kill());
 
-/** A broker whose user `host` lacks the right. */
-const deployWithout = (right: string): Promise<Deployed> =>
+/** A broker whose user lacks the right. */
+const deployWithout = (right: string, user = "host"): Promise<Deployed> =>
   deployNats({
     config: "single.conf",
     edit: (text) => {
-      const at = text.indexOf("host_may {");
+      const at = text.indexOf(`${user}_may {`);
       return text.slice(0, at) + text.slice(at).replace(`"${right}"`, `"none"`);
     },
   });
@@ -72,5 +72,15 @@ test("a host that can't read an input's body, for which its shard waits, is not 
   await isNotReady(
     host,
     /not returned the body of an input of agents_INBOX for \d+ s: the login may not use \$JS\.API\.STREAM\.MSG\.GET\.agents_BODIES/,
+  );
+});
+
+test.each(["gateway", "host"] as const)("a %s that may not watch leases ends", async (user) => {
+  const right = "$JS.API.CONSUMER.CREATE.KV_agents_LEASES";
+  const broker = await deployWithout(right, user);
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const started = user === "host" ? installation.startHost("host") : installation.startGateway();
+  await expect(started).rejects.toThrow(
+    `agents: The broker refuses it: the login may not use ${right}. Is it the login for this`,
   );
 });

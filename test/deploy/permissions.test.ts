@@ -242,7 +242,14 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
   [
     "mail",
     "do anything but add inputs and call agents",
-    [...EDGE, QUESTIONS, "$KV.agents_GATEWAYS.gateway.g1"],
+    [
+      ...EDGE,
+      QUESTIONS,
+      "$KV.agents_GATEWAYS.gateway.g1",
+      `${API}.STREAM.MSG.GET.KV_agents_LEASES`,
+      `${API}.CONSUMER.CREATE.KV_agents_LEASES`,
+      `${API}.CONSUMER.DELETE.KV_agents_LEASES.c`,
+    ],
   ],
   [
     "host",

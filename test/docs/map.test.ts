@@ -1,4 +1,4 @@
-/** The map (`docs/internals/map.md`), tried on twenty changes: a row's first file is the one. */
+/** The map (`docs/internals/map.md`), tried on some changes: a row's first file is the one. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
@@ -43,6 +43,19 @@ const CHANGES: ReadonlyArray<readonly [change: string, decides: RegExp]> = [
   ["which addresses agents may call", /function isPublicAddress\(/],
   ["what `getCurrentAgent().webhook` shows", /function webhookOf\(/],
   ["how an entity becomes a name", /const escapedSlug\b/],
+  ["which agent a mail reaches", /function emailRoute\(/],
+  ["what sub-agents are", /class SubAgents\b/],
+  ["the MCP servers that an agent uses", /class McpServer\b/],
+  ["how an agent is an MCP server", /function serveMcp\(/],
+  ["how a workflow runs and is replayed", /class Execution\b/],
+  ["how interrupted fibers are recovered", /const RECOVERIES_MAX = /],
+  ["webhooks and mail that agents send", /class OutgoingLane\b/],
+  ["who owns a shard", /function shardOwner\(/],
+  ["when a process is ready", /function readinessOf\(/],
+  ["when a worker is started again", /const STEADY_MS = /],
+  ["how a process logs in to the broker", /function loginOptions\(/],
+  ["what a client does when it loses the server", /class AgentClient\b/],
+  ["what the kit for users' tests does", /function testAgents\(/],
 ];
 
 it.each(CHANGES)("%s: the map names the one file that decides it", (change, decides) => {

@@ -80,6 +80,24 @@ test("a hibernating socket keeps its attachment and its automatic responses on t
   expect(client.messages.slice(1)).toEqual(["ada (again)", "pong", ["x"]]);
 });
 
+test("a hibernating socket is closed when its object was working on its host that is lost", async () => {
+  await using t = await start();
+  const open = (name: string) => t.connect(Room as never, name, { query: { name: "ada" } });
+  const [working, resting] = [await open("a"), await open("b")];
+  working.send("work");
+  await t.advance("1 second");
+  const late = await open("a");
+  await t.advance("1 second");
+  await t.crash();
+  await t.revive();
+  await t.advance("10 seconds");
+  const closed = { code: 1012, reason: "The object was restarted" };
+  expect([working.closed, late.closed]).toMatchObject([closed, closed]);
+  resting.send("who");
+  await t.settled();
+  expect([resting.closed, resting.messages.at(-1)]).toEqual([undefined, "ada (again)"]);
+});
+
 test("a socket with listeners is closed when its object moves to the next host", async () => {
   await using t = await start();
   const client = await t.connect(Live as never, "a");

@@ -200,10 +200,12 @@ export class Room extends DurableObject<Env> {
     return new Response(null, { status: 101, webSocket: client } as ResponseInit);
   }
 
-  webSocketMessage(socket: ObjectSocket, message: string | ArrayBuffer): void {
+  webSocketMessage(socket: ObjectSocket, message: string | ArrayBuffer): void | Promise<void> {
     const { ctx } = this;
     if (message instanceof ArrayBuffer) return socket.send(new Uint8Array(message).toReversed());
     const [what, tag] = message.split(" ");
+    if (what === "work") return new Promise(() => undefined);
+    if (what === "abort") return ctx.abort("it was asked to");
     if (what === "say") return socket.send(tag!);
     const others = ctx.getWebSockets().filter((other) => other !== socket);
     const answers: Record<string, () => unknown> = {

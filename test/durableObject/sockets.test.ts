@@ -99,6 +99,15 @@ describe("a socket that is accepted for hibernation", () => {
     expect([socket.frames, socket.closed]).toEqual([["welcome x"], { code: 4001, reason: "not you" }]); // prettier-ignore
   });
 
+  test("is closed when its object aborts", async () => {
+    const socket = await open("/room/aborts?name=x");
+    await socket.first(1);
+    socket.send("abort");
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    expect(socket.closed).toEqual({ code: 1012, reason: "The object was restarted" });
+    expect(await env.Room.getByName("aborts").closes()).toBeUndefined();
+  });
+
   test("survives a handler that throws", async () => {
     const socket = await open("/room/throws?name=x");
     await socket.first(1);

@@ -141,6 +141,18 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
+  test("delivers to each of the recipients that differ only in case", async () => {
+    const { port, mails } = await listen({ recipientsMax: 2 });
+    const client = await greeted(port);
+    await client.say("MAIL FROM:<a@x.org>");
+    for (const to of ["Box+A@x.org", "box+a@x.org", "box+a@x.org"])
+      expect(await client.say(`RCPT TO:<${to}>`)).toMatch(/^250/);
+    expect(await client.say("RCPT TO:<BOX+A@x.org>")).toMatch(/^452 4\.5\.3/);
+    await client.say("DATA");
+    expect(await client.say("Subject: s\r\n\r\nt\r\n.")).toMatch(/^250/);
+    expect(mails.map(({ to }) => to)).toEqual(["Box+A@x.org", "box+a@x.org"]);
+  });
+
   test("temporarily refuses too many recipients or messages per minute", async () => {
     const { port } = await listen({ recipientsMax: 2, messagesPerPeerPerMinute: 2 });
     const client = await greeted(port);

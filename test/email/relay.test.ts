@@ -76,6 +76,14 @@ test.each([
   expect((await transport.send(mailOf("Desk.aaaaaaaa.1")))._tag).toBe(tag);
 });
 
+test("with requireTLS, a relay that does not encrypt receives no mail", async () => {
+  const { sink, transport } = await relay();
+  const strict = await transportTo(`${sink.url}?requireTLS=true`);
+  expect((await strict.send(mailOf("Desk.aaaaaaaa.1")))._tag).toBe("Failed");
+  expect(sink.mails).toHaveLength(0);
+  expect((await transport.send(mailOf("Desk.aaaaaaaa.1")))._tag).toBe("Sent");
+});
+
 const boundaryIn = (raw: Buffer): string => /boundary="([^"]+)"/.exec(raw.toString())![1]!;
 
 test("a text that repeats the boundary of an earlier mail adds no part to a later one", async () => {

@@ -28,6 +28,20 @@ describe("errors of the platform", () => {
     expect(isDurableObjectCodeUpdateReset(new AgentUnreachable({ message: "x" }))).toBe(false);
   });
 
+  it("an app's error keeps its short own properties between agents, and nothing else of it", () => {
+    const thrown = Object.assign(new RangeError("too much"), {
+      code: "LIMIT",
+      status: 429,
+      retryable: false,
+      request: { authorization: "secret" },
+      body: "x".repeat(2_000),
+      _own: 1,
+    });
+    const seen = decodeError(encodeError(new Error("outer", { cause: thrown }))).cause;
+    expect(seen).toBeInstanceOf(RangeError);
+    expect({ ...(seen as object) }).toEqual({ code: "LIMIT", status: 429, retryable: false });
+  });
+
   it("an app's error does not match, nor does a cyclic cause", () => {
     const circle = new Error("circle");
     circle.cause = circle;

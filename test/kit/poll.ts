@@ -12,8 +12,9 @@ export interface PollOptions {
 
 /**
  * Resolves when `check` returns something truthy, with it. An error that `check` throws counts as
- * not yet. To have the last look in the error, `check` may throw one that says what it saw, or
- * return `{ done: false, saw }`; with `{ done: true, value }` it ends with `value`.
+ * not yet; only a failed `expect` rejects at once. To have the last look in the error, `check` may
+ * throw one that says what it saw, or return `{ done: false, saw }`; with `{ done: true, value }`
+ * it ends with `value`.
  */
 export async function pollUntil<A>(
   what: string,
@@ -35,6 +36,7 @@ export async function pollUntil<A>(
         return answer;
       } else saw = answer;
     } catch (error) {
+      if (error instanceof Error && error.name === "AssertionError") throw error;
       looks += 1;
       saw = error;
     }

@@ -423,3 +423,21 @@ describe("what code can see of a lazy object", () => {
     expect(new Request(made).url).toBe(made.url);
   });
 });
+
+test("a body that is a stream needs no duplex, in a request and in fetch", async () => {
+  const server = createServer((request, response) => request.pipe(response)).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const body = () => new NativeResponse("streamed").body;
+  const request = new Request(url, { method: "POST", body: body() });
+  const passedOn = new Request(request, { headers: { "x-by": "us" } });
+  const answers = [
+    await fetch(url, { method: "POST", body: body() }),
+    await fetch(passedOn),
+    await fetch(url, new Request(url, { method: "POST", body: body() })),
+  ];
+  expect(await Promise.all(answers.map((answer) => answer.text()))).toEqual(
+    Array<string>(3).fill("streamed"),
+  );
+  server.close();
+});

@@ -1,8 +1,8 @@
 /** Rounds of a watch of leases, message by message: what becomes of keys that a list lacks. */
 import { headers, type Msg } from "@nats-io/nats-core";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
-import { NotPermitted } from "../../services/nats/client/ReplyInbox.ts";
 import { LeaseWatch } from "../../services/nats/LeaseWatch.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
 import { NANOS_PER_MS } from "../../services/nats/layout/streamConfigs.ts";
@@ -37,6 +37,7 @@ function watchOf() {
   let listed = 0;
   let rounds = 0;
   let sent = 0;
+  let refuses = false;
   const nats = {
     leaseTtlMs: TTL_MS,
     connection: {
@@ -58,6 +59,7 @@ function watchOf() {
       call: () => {
         rounds++;
         sent = 0;
+        if (refuses) return Promise.reject(new NotPermitted({ message: "not permitted" }));
         return Promise.resolve({ name: "c", num_pending: listed, delivered: { consumer_seq: 0 } });
       },
     },
@@ -67,6 +69,9 @@ function watchOf() {
   return {
     /** Whether the watch has reported its first list. */
     begun: () => begun,
+    start: () => watch.start(),
+    /** Whether the login may not watch. */
+    refuse: (now: boolean): void => void (refuses = now),
     releases: () => told.map(({ released }) => released),
     told: () => told.map(({ key, value }) => `${key} ${value ?? "gone"}`),
     /** Begins a round whose list has so many messages. */
@@ -199,28 +204,20 @@ test("a message that no later one follows is missed by the next heartbeat", asyn
   await pollUntil("another round", () => rounds() === 2);
 });
 
-test("a login that may not watch is refused once in the time for which a command waits", async () => {
-  let asked = 0;
-  const nats = {
-    leaseTtlMs: TTL_MS,
-    connection: {
-      newInbox: () => "inbox",
-      connected: () => true,
-      onChange: () => () => undefined,
-      log: () => undefined,
-      client: { subscribe: () => ({ unsubscribe: () => undefined }) },
-    },
-    api: {
-      call: () => {
-        asked++;
-        return Promise.reject(new NotPermitted({ message: "not permitted" }));
-      },
-    },
-  } as object as NatsShape;
-  const started = new LeaseWatch(nats, BUCKET, () => undefined, over.signal).start();
-  // As `watchCalls` does.
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
-  over.abort();
-  await started;
-  expect(asked).toBe(1);
+test("a login that may not watch is refused at once", async () => {
+  const { start, refuse, rounds } = watchOf();
+  refuse(true);
+  await expect(start()).rejects.toBeInstanceOf(NotPermitted);
+  expect(rounds()).toBe(1);
+});
+
+test("a watch that has begun goes on after a reload that withheld the right for a while", async () => {
+  const { round, refuse, rounds, send, told } = await watchOfTwo();
+  refuse(true);
+  await round(1);
+  refuse(false);
+  await pollUntil("a round that is not refused", () => rounds() === 3);
+  await new Promise((resolve) => setImmediate(resolve));
+  send({ key: "shard.1", seq: 2, atMs: 0, behind: 0 });
+  expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
 });

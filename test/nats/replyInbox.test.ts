@@ -1,6 +1,9 @@
-/** Timeouts of requests to the broker, in a process that stands still. */
+/** Requests to the broker whose replies come late, or can't be received. */
 import { expect, test } from "vitest";
-import { openConnection } from "../../services/nats/client/NatsConnection.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
 import { ReplyInbox } from "../../services/nats/client/ReplyInbox.ts";
 import { holdThread } from "../kit/holdThread.ts";
 import { startNats } from "../kit/natsServer.ts";
@@ -28,4 +31,30 @@ test("a reply that arrives while the process stands still comes before its timeo
     await connection.close();
     await server.stop();
   }
+});
+
+test("once the login may not receive replies, each request is lost at once, with the reason", () => {
+  let deny!: (subject: string) => void;
+  const connection = {
+    client: { subscribe: () => undefined, info: { max_payload: 1_000 } },
+    connected: () => true,
+    onChange: () => () => undefined,
+    onDenied: (f: typeof deny) => (deny = f),
+    beforeClose: () => undefined,
+  } as object as NatsConnectionShape;
+  const replies = new ReplyInbox(connection, "agents.answer.gateway.token");
+  const lost: unknown[] = [];
+  const ask = () =>
+    replies.expect(
+      { reply: () => true, lost: (...why) => lost.push(why) },
+      { timeoutMs: TIMEOUT_MS },
+    );
+  const denied = "agents.answer.gateway.token.*";
+  deny("agents.journal.Box.one");
+  const pending = ask();
+  expect([pending === undefined, lost]).toEqual([false, []]);
+  deny(denied);
+  expect(lost).toEqual([["denied", denied]]);
+  expect(ask()).toBeUndefined();
+  expect(lost).toEqual([["denied", denied], ["denied", denied]]); // prettier-ignore
 });

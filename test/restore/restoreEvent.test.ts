@@ -116,7 +116,7 @@ function restored() {
   image.begun.set("github:2", { attempts: 1, inboxSeq: 4 });
   image.begun.set("queue:now", { attempts: 2, inboxSeq: 0 });
   image.begun.set("call:order 1", { attempts: 1, inboxSeq: 0 });
-  image.steps.set("call:order 1", new Map([["1:charge", '"paid"']]));
+  image.steps = new Map([["call:order 1", new Map([["1:charge", '"paid"']])]]);
   const before = commit(past);
   const time = { id: () => "event", nowMs: () => 1_000 };
   const { data } = restoreEvent({

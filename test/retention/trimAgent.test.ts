@@ -131,7 +131,7 @@ test("a copy of a trimmed agent has the results of its steps, its entity and its
     }
     expect([...copy.begun]).toEqual([["k", { attempts: 2, inboxSeq: 7 }]]);
     expect([...copy.begun]).toEqual([...original.begun]);
-    expect([...copy.steps.get("k")!]).toEqual([...original.steps.get("k")!]);
+    expect([...copy.steps!.get("k")!]).toEqual([...original.steps!.get("k")!]);
     expect(copy.entity).toBe("one");
   }
 });

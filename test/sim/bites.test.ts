@@ -1,7 +1,7 @@
 /** Tests the checkers: each planted bug is caught, within a bounded number of seeds. */
 import { describe, expect, test } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import { keyOfShard } from "../../core/lease/LeaseView.ts";
+import { keyOfShard } from "../../core/lease/leaseKeys.ts";
 import { checkAttemptsAreBounded } from "./checkers/inputs.ts";
 import { checkErasedIsGone } from "./checkers/journals.ts";
 import { SHARDS } from "./Installation.ts";

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
+import { beforeEach, describe, expect, it } from "vitest";
 import { Connection } from "../../services/sqlite/Connection.ts";
 import { loadEngine } from "../../services/sqlite/Engine.ts";
 import { applyPageDelta, hashImage } from "../kit/pages.ts";
 import { ImageStore } from "../../services/sqlite/ImageStore.ts";
-import { column, commit, openLayer, REPO } from "./kit.ts";
+import { databases, db, openForEach } from "./eachDatabase.ts";
+import { column, commit, REPO } from "./kit.ts";
 
-let databases: DatabasesShape;
-let closeLayer: () => void;
-let db: AgentDatabase;
-
-beforeAll(async () => ({ databases, close: closeLayer } = await openLayer()));
-afterAll(() => closeLayer());
-beforeEach(() => {
-  db = databases.open(REPO).database;
-  return () => db.close();
-});
+openForEach();
 
 describe("a query", () => {
   it("runs several statements: each takes its parameters in order, rows come from the last", () => {
@@ -37,6 +28,12 @@ describe("a query", () => {
     expect(() => db.query("SELECT ?; INSERT INTO t VALUES (?)", [1])).toThrow(wrong);
     expect(column(db, "SELECT a FROM t")).toEqual([]);
     expect(() => db.query("SELECT ?; -- a comment", [1, 2])).toThrow(wrong);
+  });
+
+  it("takes a double-quoted name that is no column for a text, also in a schema", () => {
+    db.query('CREATE TABLE t (a TEXT DEFAULT "x" CHECK (a IN ("x", "y")))', []);
+    db.query("INSERT INTO t DEFAULT VALUES", []);
+    expect(db.query('SELECT "a", "b" FROM t WHERE a = "x"', []).rows).toEqual([["x", "b"]]);
   });
 
   it("returns each kind of value as it was bound", () => {

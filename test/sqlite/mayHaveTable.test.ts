@@ -1,20 +1,11 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
+import { expect, it } from "vitest";
 import { tableExists } from "../../core/database/tableExists.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import { db, openForEach } from "./eachDatabase.ts";
 import { commit, openLayer, REPO, seq } from "./kit.ts";
 
 const NAME = "svc_agents_queue";
-let databases: DatabasesShape;
-let closeLayer: () => void;
-let db: AgentDatabase;
-
-beforeAll(async () => ({ databases, close: closeLayer } = await openLayer()));
-afterAll(() => closeLayer());
-beforeEach(() => {
-  db = databases.open(REPO).database;
-  return () => db.close();
-});
+openForEach();
 
 it("is false for an empty database, and for one that has other tables only", () => {
   expect(db.mayHaveTable(NAME)).toBe(false);

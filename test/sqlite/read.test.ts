@@ -1,26 +1,14 @@
 /** SQL of an operator (`AgentDatabase.read`): reads anything, changes nothing, and ends. */
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import {
-  QueryTooLong,
-  TooManyRows,
-  type AgentDatabase,
-  type DatabasesShape,
-} from "../../core/database/Databases.ts";
-import { openLayer, REPO } from "./kit.ts";
+import { beforeEach, expect, it } from "vitest";
+import { QueryTooLong, TooManyRows } from "../../core/database/Databases.ts";
+import { db, openForEach } from "./eachDatabase.ts";
 
-let databases: DatabasesShape;
-let closeLayer: () => void;
-let db: AgentDatabase;
-
-beforeAll(async () => ({ databases, close: closeLayer } = await openLayer()));
-afterAll(() => closeLayer());
+openForEach();
 beforeEach(() => {
-  db = databases.open(REPO).database;
   db.query("CREATE TABLE t (a UNIQUE, json TEXT)", []);
   db.query(`INSERT INTO t VALUES (1, '{"n":5,"tags":["x","y"]}'), (2, NULL)`, []);
   db.freeze();
   db.committed();
-  return () => db.close();
 });
 
 const LIMITS = { rowsMax: 100, timeMsMax: 10_000 };

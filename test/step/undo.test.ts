@@ -264,7 +264,7 @@ it("an undo can't write to its agent, and must be a function", async () => {
 it("the dead letter of a turn whose hosts died repeatedly lists its completed steps", () => {
   const id = agentId("Shop", "one");
   const image = new AgentImage(id);
-  image.steps.set("input", new Map([["1:charge", "7"]]));
+  image.steps = new Map([["input", new Map([["1:charge", "7"]])]]);
   const owner = { id, image } as unknown as SuspectsAgent;
   expect(new Suspects(owner, new Unbegun()).exhausted("input")).toMatch(
     /the last one did not end \(done, and not undone: 1:charge\)$/,

@@ -171,6 +171,8 @@ describe("a turn that fills the memory of its process", () => {
       await Promise.all(neighbours);
       expect(full()).toMatchObject({ class: "Keeper", name: "hoard", exactly: true });
       expect(full()!["heldMb"]).toBeGreaterThan(90);
+      // As the host was told, of the larger limit that V8 has.
+      expect(full()!["memory"]).toMatch(/^its heap had 1\d\d of 200 MB$/);
       expect(linesOf("hoard", "it now runs in its own process")).toHaveLength(1);
     },
     TIMEOUT_MS * 2,

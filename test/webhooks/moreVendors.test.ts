@@ -22,22 +22,11 @@ import {
   square,
   twilio,
   workos,
-  type Verifier,
 } from "../../services/webhooks/index.ts";
-import { requestOf, type Sent } from "./requests.ts";
+import { check, PASSES, requestOf, UNICODE } from "./requests.ts";
 
-/** Unicode in and outside the BMP, escapes, and text that JSON would write in another way. */
-const UNICODE = `{ "id":"evt_1", "type":"a.b", "text":"žluťoučký 🐎 \\u00e9 \\ud83d\\ude00 \u2028", "n":1.0 }\n`;
 const secret = { value: "It's a Secret to Everybody" };
 const FORM = "application/x-www-form-urlencoded";
-
-/** The verdict's tag, and a rejected tamper with the same headers. */
-function check(verifier: Verifier, sent: Sent & { readonly body: string }) {
-  const verdict = verifier.verify(requestOf(sent));
-  const tampered = verifier.verify(requestOf({ ...sent, body: `${sent.body} ` }));
-  return [verdict._tag, tampered._tag];
-}
-const PASSES = ["Verified", "Rejected"];
 
 describe("Twilio (twilio)", () => {
   const verifier = twilio({ secret });

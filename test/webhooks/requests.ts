@@ -46,3 +46,15 @@ export function reasonOf(verifier: Verifier, sent: Sent): string {
   if (verdict._tag !== "Rejected") throw new Error(`not rejected: ${JSON.stringify(verdict)}`);
   return verdict.reason;
 }
+
+/** Unicode in and outside the BMP, escapes, and text that JSON would write in another way. */
+export const UNICODE = `{ "id":"evt_1", "type":"a.b", "text":"žluťoučký 🐎 \\u00e9 \\ud83d\\ude00 \u2028", "n":1.0 }\n`;
+
+/** The verdict's tag, and a rejected tamper with the same headers. */
+export function check(verifier: Verifier, sent: Sent & { readonly body: string }) {
+  const verdict = verifier.verify(requestOf(sent));
+  const tampered = verifier.verify(requestOf({ ...sent, body: `${sent.body} ` }));
+  return [verdict._tag, tampered._tag];
+}
+/** Of a verifier that accepts what was signed, and nothing else. */
+export const PASSES = ["Verified", "Rejected"];

@@ -18,9 +18,8 @@ import {
   standardWebhooks,
   stripe,
   svix,
-  type Verifier,
 } from "../../services/webhooks/index.ts";
-import { NOW_MS, requestOf, type Sent } from "./requests.ts";
+import { check, NOW_MS, PASSES, requestOf, UNICODE } from "./requests.ts";
 
 /** Shopify's library asks for the platform by a side effect. */
 await import("@shopify/shopify-api/adapters/node");
@@ -35,16 +34,6 @@ const payloads = examples.flatMap(({ name, examples: ofName }) =>
 
 const PLAIN = "It's a Secret to Everybody";
 const WHSEC = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-/** Unicode in and outside the BMP, escapes, and text that JSON would write in another way. */
-const UNICODE = `{ "id":"evt_1", "type":"a.b", "text":"žluťoučký 🐎 \\u00e9 \\ud83d\\ude00 \u2028", "n":1.0 }\n`;
-
-/** The verdict's tag, and a rejected tamper with the same headers. */
-function check(verifier: Verifier, sent: Sent & { readonly body: string }) {
-  const verdict = verifier.verify(requestOf(sent));
-  const tampered = verifier.verify(requestOf({ ...sent, body: `${sent.body} ` }));
-  return [verdict._tag, tampered._tag];
-}
-const PASSES = ["Verified", "Rejected"];
 
 describe("GitHub (@octokit/webhooks-methods)", () => {
   const verifier = github({ secret: "GITHUB_WEBHOOK_SECRET" });

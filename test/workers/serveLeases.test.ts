@@ -1,5 +1,6 @@
 /** A control process with a worker that sends no requests (`serveLeases`). */
 import { beforeEach, describe, expect, it } from "vitest";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
@@ -26,11 +27,12 @@ const beats = async (count: number, held = false): Promise<void> => {
 const ask = (): void =>
   worker.say({ leases: [{ n: 1, ask: "claim", key: "shard.1", value: "h" }] });
 
-const serve = (leaseTtlMs: number): void => {
+const serve = (leaseTtlMs: number, change: Partial<LeasesShape> = {}): void => {
   time = new VirtualTime();
-  const leases = makeMemoryLeases(
-    new MemoryBroker({ time, leaseTtlMs, shards: 2 }).connect("control"),
-  );
+  const leases = {
+    ...makeMemoryLeases(new MemoryBroker({ time, leaseTtlMs, shards: 2 }).connect("control")),
+    ...change,
+  };
   worker = new HandWorker();
   stopping = false;
   log = collectingLog();
@@ -65,6 +67,13 @@ describe("a worker whose watchdog reports that it is running", () => {
     ask();
     await time.advance(REPORT_BEAT_MS);
     for (let n = 0; n < SILENT_BEATS_MAX * 2; n++) worker.report({ beat: true, held: false });
+    expect(worker.killed).toBe(false);
+  });
+
+  it("survives while the broker does not answer its request", async () => {
+    serve(5_000, { watch: () => new Promise(() => undefined) });
+    worker.say({ leases: [{ n: 1, ask: "watch" }] });
+    await beats(SILENT_BEATS_MAX * 2);
     expect(worker.killed).toBe(false);
   });
 

@@ -2,6 +2,7 @@
  * Asks the hosts of an installation a question over all agents, for a command or the console.
  * Without a host there is no answer, and the caller reads its own view (`withView`).
  */
+import { SHARD_KEYS } from "../../../core/lease/leaseKeys.ts";
 import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
 import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";
@@ -10,8 +11,6 @@ import { notReached } from "./notReached.ts";
 import { refusedByHost } from "./refusedByHost.ts";
 import { failed, notFound } from "../terminal/CliError.ts";
 
-/** Prefix of the keys of shards' leases. */
-const SHARDS = "shard.";
 /**
  * There is no answer if the host was killed and its leases have not expired yet, or if the login
  * may not ask. If a host is just too busy to answer in time, the question only takes longer.
@@ -27,7 +26,7 @@ export async function askInstallation(
   question: AgentsQuestion,
 ): Promise<AgentsAnswer | undefined> {
   const { calls, leases } = ports;
-  if ((await leases.list(SHARDS)).length === 0) return undefined;
+  if ((await leases.list(SHARD_KEYS)).length === 0) return undefined;
   if (!(await takesQuestions(calls, PROBE_MS))) return undefined;
   const call: typeof calls.call = async (id, ...asked) => {
     const answer = await calls.call(id, ...asked);

@@ -68,7 +68,12 @@ export async function guessClass(
 
 /** The class as stored, or the name that the text stands for without agents. Throws `CliError`. */
 export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
-  const meant = (await findClass(journal, className)) ?? pascalCase(className);
+  return (await findClass(journal, className)) ?? meantClass(className);
+}
+
+/** The class that the text names without agents. Throws `CliError`. */
+function meantClass(className: string): string {
+  const meant = pascalCase(className);
   if (isClassName(meant)) return meant;
   throw usage(`"${className}" is not the name of an agent class. Examples: RepoAgent, repo-agent.`);
 }
@@ -83,7 +88,7 @@ export async function existingClass(journal: JournalShape, className: string): P
   const meant = await nearestClass(journal, className);
   if (meant !== undefined)
     throw notFound(`There are no agents of class ${className}. Did you mean ${meant}?`);
-  return resolveClass(journal, className);
+  return meantClass(className);
 }
 
 /** Cheap guesses come first. All classes are listed only when the guesses fail. */

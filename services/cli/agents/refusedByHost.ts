@@ -2,7 +2,7 @@
  * The error for a command whose question a host has refused. Hosts of an older release refuse
  * questions that they don't know, without a reason. Leases name hosts, and not their releases.
  */
-import { keyOfShard } from "../../../core/lease/LeaseView.ts";
+import { keyOfShard, SHARD_KEYS } from "../../../core/lease/leaseKeys.ts";
 import { shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { CallReply } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -15,7 +15,7 @@ export async function refusedByHost(
   { what, reply }: { readonly what: string; readonly reply: CallReply },
 ): Promise<CliError> {
   const key = keyOfShard(shardOf(id, shards));
-  const owner = (await leases.list("shard.")).find((lease) => lease.key === key);
+  const owner = (await leases.list(SHARD_KEYS)).find((lease) => lease.key === key);
   const host = owner === undefined ? "its host" : `the host ${owner.value}`;
   return failed(
     `${what}: ${host} refused the question (${reply.kind === "error" ? reply.message : reply.kind}). If it is of an older release than this command, update it; else its log says why.`,

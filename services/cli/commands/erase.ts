@@ -20,6 +20,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { newestBase } from "../../../core/journal/baseFor.ts";
+import { HOST_KEYS } from "../../../core/lease/leaseKeys.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -242,7 +243,7 @@ async function eraseOne(
   },
 ): Promise<ErasedOne> {
   const { id, awayBefore, mayBeNone, json } = options;
-  const online = (await ports.leases.list("host.")).map(({ value }) => value);
+  const online = (await ports.leases.list(HOST_KEYS)).map(({ value }) => value);
   const { purged, end, lives } = await purgeAll(ports, time, id, online.length > 0);
   const archived = (await ports.archive?.erase(id.class, new Set([id.name]))) ?? [];
   const hosts = await ports.tellErased(id, online);

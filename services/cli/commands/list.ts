@@ -4,7 +4,7 @@
  */
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
-import { keyOfShard } from "../../../core/lease/LeaseView.ts";
+import { keyOfShard, SHARD_KEYS } from "../../../core/lease/leaseKeys.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { counted } from "../../../schemas/counted.ts";
 import { shardOf } from "../../../schemas/Address.ts";
@@ -99,7 +99,7 @@ export async function* listed(
   ports: ReadPorts,
   entries: AsyncIterable<JournalEntry> | Iterable<JournalEntry>,
 ): AsyncGenerator<ListedAgent> {
-  const leases = await ports.leases.list("shard.");
+  const leases = await ports.leases.list(SHARD_KEYS);
   const owners = new Map(leases.map(({ key, value }) => [key, value]));
   for await (const some of inGroups(entries, LOOKUPS_MAX)) {
     const lasts = await ports.journal.lastOfEach(some.map(({ id }) => id));

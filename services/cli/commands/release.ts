@@ -5,6 +5,7 @@
  */
 import type { Command } from "commander";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
+import { HOST_KEYS } from "../../../core/lease/leaseKeys.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
@@ -106,7 +107,7 @@ export async function release(
 ): Promise<void> {
   const marked = await findQuarantined(ports, time, options);
   const { id } = marked;
-  const hosts = await ports.leases.list("host.");
+  const hosts = await ports.leases.list(HOST_KEYS);
   if (hosts.length > 0) await askOwner(ports, id);
   else await ports.quarantines.put(id, releasedMark(marked.mark, time.nowMs()));
   if (options.json) terminal.out(JSON.stringify(quarantineLine(marked)));

@@ -92,7 +92,8 @@ interface Slice {
 
 function readSlice(text: string): Slice {
   const [n, of] = (/^(\d+)\/(\d+)$/.exec(text) ?? []).slice(1).map(Number);
-  if (n === undefined || of === undefined || n >= of) throw usage(`--slice ${text}: use n/of.`);
+  if (n === undefined || of === undefined || n >= of)
+    throw usage(`--slice ${text}: use n/of, such as 0/8.`);
   return { n, of };
 }
 

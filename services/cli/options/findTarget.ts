@@ -2,6 +2,7 @@
  * Finds the installation that a command works on: the broker of `--nats`, else the running dev
  * server of this folder. The error says where it looked.
  */
+import { NAMESPACE_DEFAULT } from "../../../schemas/Subjects.ts";
 import type { BrokerLogin, Target } from "../../wiring/ReadPorts.ts";
 import { findDev } from "../serving/devFile.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -19,15 +20,13 @@ interface TargetOptions {
   readonly cwd: string;
 }
 
-export const NAMESPACE_FALLBACK = "agents";
-
 /** Throws `CliError` if no broker is named and no dev server runs. */
 export function findTarget(options: TargetOptions): Target {
   if (options.nats !== undefined)
     return {
       natsUrl: options.nats,
       login: options.login,
-      namespace: options.namespace ?? NAMESPACE_FALLBACK,
+      namespace: options.namespace ?? NAMESPACE_DEFAULT,
     };
   const found = findDev(options.dataFolder);
   const folder = shownPath(options.cwd, options.dataFolder);

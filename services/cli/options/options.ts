@@ -12,7 +12,7 @@ import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/Reques
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
 import { LOG_LEVELS } from "../../wiring/Joins.ts";
 import { SMTP_PORT_DEFAULT } from "../../wiring/ProcessSettings.ts";
-import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+import { NAMESPACE_DEFAULT } from "../../../schemas/Subjects.ts";
 
 const PORT_MAX = 65_535; // TCP's
 /**
@@ -29,7 +29,7 @@ export const nats = (): Option =>
 export const namespace = (): Option =>
   new Option(
     "--namespace <name>",
-    `prefix of every subject and stream (default: ${NAMESPACE_FALLBACK})`,
+    `prefix of every subject and stream (default: ${NAMESPACE_DEFAULT})`,
   )
     .env("AGENTS_NAMESPACE")
     .argParser((text: string) => {

@@ -12,7 +12,7 @@ import { loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { CPU_SECONDS, IMAGE_CACHE_MIB } from "./options.ts";
-import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+import { NAMESPACE_DEFAULT } from "../../../schemas/Subjects.ts";
 import { mailSettings, requireTlsForLogin, type MailOptions } from "./mailSettings.ts";
 
 export const MODULE_HELP = "file that exports the agents (default: server.ts, src/server.ts, …)";
@@ -99,7 +99,7 @@ export function servingOptions(
     natsUrl: given.nats,
     // An embedded server needs none; with `--from` it is the installation's.
     natsLogin: given.nats === undefined ? undefined : loginOf(given, terminal.cwd),
-    namespace: given.namespace ?? NAMESPACE_FALLBACK,
+    namespace: given.namespace ?? NAMESPACE_DEFAULT,
     dataFolder: resolve(terminal.cwd, given.data),
     hostname: given.hostname ?? "127.0.0.1",
     port: given.port ?? 0,

@@ -5,6 +5,7 @@
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { JournalEntry } from "../../../core/journal/Journal.ts";
+import { SHARD_KEYS } from "../../../core/lease/leaseKeys.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { rowObjects } from "../../../core/query/askView.ts";
 import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
@@ -186,7 +187,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
 
 async function hostsOf({ leases }: ReadPorts) {
   const shards = new Map<string, number>();
-  for (const { value } of await leases.list("shard."))
+  for (const { value } of await leases.list(SHARD_KEYS))
     shards.set(value, (shards.get(value) ?? 0) + 1);
   return Array.from(shards, ([host, owned]) => ({ host, shards: owned }));
 }

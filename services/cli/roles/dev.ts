@@ -215,27 +215,36 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     { time: joins.time, ...begun },
     { settings, adminHostname, adminPort, stopped: link.stopped },
     ({ running, adminPort: ownPort }) => {
-      const { port } = running;
-      const shown = (hostname: string, of: number) => hostAndPort(reachable(hostname), of);
-      const url = `http://${shown(options.hostname, port!)}`;
-      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port, host: running.id });
+      link.serves({
+        admin: `http://${adminHostname}:${ownPort}`,
+        port: running.port,
+        host: running.id,
+      });
+      const url = urlOf("http", options.hostname, running.port!);
       writeDevFile(dataFolder, {
         url,
         natsUrl: running.natsUrl,
         ...identityOfLiving(process.ppid),
         namespace: options.namespace,
       });
-      const smtp =
-        running.smtpPort === undefined
-          ? undefined
-          : `smtp://${shown(options.hostname, running.smtpPort)}`;
-      const admin = `http://${shown(control.adminHostname, control.adminPort)}`;
       if (again) terminal.out(`Restarted: ${url}`);
-      const greeting = again ? [] : devGreeting({
-      ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd, interactive: terminal.interactive,
-      nowSeconds: Math.floor(joins.time.nowMs() / 1000),
-    }); // prettier-ignore
-      for (const line of greeting) terminal.out(line);
+      else {
+        const { smtpPort } = running;
+        const lines = devGreeting({
+          ...prepared,
+          url,
+          console: control.console,
+          tunnel: options.tunnel,
+          smtp: smtpPort === undefined ? undefined : urlOf("smtp", options.hostname, smtpPort),
+          admin: urlOf("http", control.adminHostname, control.adminPort),
+          nats: running.natsSummary,
+          dataFolder,
+          cwd: terminal.cwd,
+          interactive: terminal.interactive,
+          nowSeconds: Math.floor(joins.time.nowMs() / 1000),
+        });
+        for (const line of lines) terminal.out(line);
+      }
       const onSecrets = (made: ReadonlyArray<string>): void =>
         terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
       const watch = reloadChanges(joins, terminal, { prepared, running, onSecrets });
@@ -282,6 +291,8 @@ function refuseSecond(terminal: Terminal, dataFolder: string): void {
   );
 }
 
-/** A name of this machine in place of all its addresses, which a browser can't open. */
-const reachable = (hostname: string): string =>
-  hostname === "0.0.0.0" || hostname === "::" ? "localhost" : hostname;
+/** With a name of this machine in place of all its addresses, which a browser can't open. */
+function urlOf(scheme: "http" | "smtp", hostname: string, port: number): string {
+  const isAny = hostname === "0.0.0.0" || hostname === "::";
+  return `${scheme}://${hostAndPort(isAny ? "localhost" : hostname, port)}`;
+}

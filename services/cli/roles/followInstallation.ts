@@ -30,7 +30,7 @@ import { filterOf } from "../commands/deliveries.ts";
 import type { GivenFilter } from "../options/deliveryOptions.ts";
 import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
+import { NAMESPACE_DEFAULT } from "../../../schemas/Subjects.ts";
 import { failed } from "../terminal/CliError.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 import { counted } from "../../../schemas/counted.ts";
@@ -55,7 +55,7 @@ export async function openInstallation(
   { joins, terminal }: CommandContext,
   given: GivenInstallation,
 ): Promise<OpenInstallation> {
-  const namespace = given.namespace ?? NAMESPACE_FALLBACK;
+  const namespace = given.namespace ?? NAMESPACE_DEFAULT;
   const login = loginOf(given, terminal.cwd);
   const there = await joins.openReader({ natsUrl: given.from, login, namespace });
   try {

@@ -15,7 +15,7 @@ import type { Target } from "../../wiring/ReadPorts.ts";
 import { armAll } from "../agents/wakeAgent.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
+import { NAMESPACE_DEFAULT } from "../../../schemas/Subjects.ts";
 import * as option from "../options/options.ts";
 import { provisionSettings, type GivenProvision } from "../options/servingOptions.ts";
 import { Progress } from "../terminal/Progress.ts";
@@ -59,7 +59,7 @@ export function addProvision(program: Command, { joins, terminal }: CommandConte
       const target = {
         natsUrl: given.nats,
         login: loginOf(given, terminal.cwd),
-        namespace: given.namespace ?? NAMESPACE_FALLBACK,
+        namespace: given.namespace ?? NAMESPACE_DEFAULT,
       };
       const settings = provisionSettings(given);
       const { arm = false, json = false } = given;

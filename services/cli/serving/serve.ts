@@ -55,11 +55,12 @@ export async function serve(
         throw error;
       },
     );
-    const starting = joins.start({ ...settings, metrics });
+    const stopStarting = new AbortController();
+    const starting = joins.start({ ...settings, metrics }, stopStarting.signal);
     const first = await Promise.race([starting, stopped]);
     if (typeof first === "string") {
-      // A stop was requested during the start. The start is completed first, so that the process
-      // can stop in order.
+      // A stop was requested during the start.
+      stopStarting.abort();
       await starting.then((running) => running.stop()).catch(() => undefined);
       return;
     }

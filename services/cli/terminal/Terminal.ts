@@ -6,6 +6,7 @@
  */
 import { relative } from "node:path";
 import { printable } from "../../../core/telemetry/printable.ts";
+import { EXIT_FAILED } from "./CliError.ts";
 
 export interface Terminal {
   /** Writes one line of result. */
@@ -30,16 +31,17 @@ const PIPE_CLOSED = 141;
 
 /** `isWorker`: the process serves, whether or not somebody reads what it prints. Default false. */
 export function processTerminal({ isWorker = false } = {}): Terminal {
-  // A reader that has closed the pipe (`agents list | head`) wants no more results. The exit code
-  // says that they are incomplete, as for any program that SIGPIPE ends.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    if (!isWorker) process.exit(PIPE_CLOSED);
+  process.stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
+    if (isWorker) return;
+    // A reader that has closed the pipe (`agents list | head`) wants no more results. The exit code
+    // says that they are incomplete, as for any program that SIGPIPE ends.
+    if (code === "EPIPE") process.exit(PIPE_CLOSED);
+    process.stderr.write(`agents: The output can't be written, and is incomplete: ${message}\n`);
+    process.exit(EXIT_FAILED);
   });
-  // A command continues, and keeps its exit code, if its messages have no reader.
-  process.stderr.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-  });
+  // A command or service continues, and keeps its exit code, if its messages have no reader, or no
+  // room on their disk.
+  process.stderr.on("error", () => undefined);
   let shown = false;
   const status = (text: string | undefined): void => {
     if (text === undefined && !shown) return;

@@ -16,7 +16,7 @@
  */
 import { AgentAborted } from "../../../core/errors/errors.ts";
 import type { CallAnswer } from "../../../core/call/CallAnswer.ts";
-import { SparseMap } from "../../../core/collections/sparse.ts";
+import { withEntry, without } from "../../../core/collections/sparse.ts";
 import type { Call } from "../../../schemas/bus/Call.ts";
 import { socketKey } from "../../../schemas/bus/GatewayMessage.ts";
 
@@ -35,7 +35,7 @@ interface Ended {
 
 export class EndedSockets {
   /** By `socketKey`, oldest first. */
-  private readonly ended = new SparseMap<string, Ended>();
+  private ended: Map<string, Ended> | undefined;
 
   /**
    * `open` are the agent's open sockets by `socketKey`. A socket whose message aborted the agent is
@@ -44,7 +44,7 @@ export class EndedSockets {
   constructor(private readonly open: { delete(key: string): void }) {}
 
   get empty(): boolean {
-    return this.ended.size === 0;
+    return this.ended === undefined;
   }
 
   /**
@@ -57,7 +57,7 @@ export class EndedSockets {
     answer: () => Promise<CallAnswer>,
   ): Promise<CallAnswer> {
     const key = socketKey(call);
-    const ended = this.ended.get(key);
+    const ended = this.ended?.get(key);
     // Rule 3.
     if (ended !== undefined && (call.kind === "close" || ended.by === "message"))
       return ended.answer;
@@ -73,25 +73,29 @@ export class EndedSockets {
       if (isOver) this.open.delete(key);
     }
     if (isOver) this.keep(key, { by: call.kind, answer: answered }, nowMs);
-    else if (this.ended.get(key)?.answer === answered) this.ended.delete(key);
+    else if (this.ended?.get(key)?.answer === answered) this.forgetOne(key);
     return answered;
   }
 
   /** Rule 2. */
   resumed(socket: { readonly gateway: string; readonly sid: string }): void {
-    this.ended.delete(socketKey(socket));
+    this.forgetOne(socketKey(socket));
   }
 
   /** Removes the records that no gateway asks about any more. `nowMs` is monotonic. */
   forget(nowMs: number): void {
-    for (const [key, { untilMs }] of this.ended) {
+    for (const [key, { untilMs }] of this.ended ?? []) {
       if (untilMs > nowMs) return;
-      this.ended.delete(key);
+      this.forgetOne(key);
     }
   }
 
   private keep(key: string, how: Pick<Ended, "by" | "answer">, nowMs: number): void {
-    this.ended.set(key, { ...how, untilMs: nowMs + KEPT_MS });
-    if (this.ended.size > KEPT_MAX) this.ended.delete(this.ended.keys().next().value!);
+    this.ended = withEntry(this.ended, key, { ...how, untilMs: nowMs + KEPT_MS });
+    if (this.ended.size > KEPT_MAX) this.forgetOne(this.ended.keys().next().value!);
+  }
+
+  private forgetOne(key: string): void {
+    this.ended = without(this.ended, key);
   }
 }

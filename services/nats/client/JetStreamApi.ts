@@ -5,8 +5,8 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
-import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
-import { isNoResponders, NotPermitted, notPermitted, type ReplyInbox } from "./ReplyInbox.ts";
+import { BrokerUnavailable, NotPermitted } from "../../../core/bus/Bus.ts";
+import { isNoResponders, notPermitted, type ReplyInbox } from "./ReplyInbox.ts";
 import * as Data from "effect/Data";
 import { messageOf } from "../../../core/errors/thrown.ts";
 

@@ -106,72 +106,99 @@ export async function openConnection(
   );
   const gathered = gatherWrites(client);
   if (gathered === undefined) log("info", "this client version does not support gathered writes");
-  const listeners = new Set<(connected: boolean) => void>();
+  const state = new ConnectionState(client, options, log);
   const denials = new Set<(subject: string) => void>();
   const drains: Array<() => Promise<void>> = [];
-  let up = true;
-  let explaining: NodeJS.Timeout | undefined;
-  const change = (connected: boolean): void => {
-    if (up === connected) return;
-    up = connected;
-    clearInterval(explaining);
-    if (!up && !client.isClosed()) explaining = setInterval(explain, EXPLAIN_MS).unref();
-    for (const f of listeners) f(connected);
-  };
-  /** The client does not say why it can't reconnect. A dial of its own finds out. */
-  const explain = async (): Promise<void> => {
-    const found = await dial({ ...options, connectTimeoutMs: 0 }).catch(messageOf);
-    if (typeof found !== "string") await found.close();
-    else if (!up) log("warn", "the broker can't be reached", { why: found });
-  };
   const denied = (subject: string): void => {
     for (const f of denials) f(subject);
   };
-  void watchStatus(client, { change, denied }, log);
+  void watchStatus(client, { change: (up) => state.change(up), denied }, log);
   return {
     client,
     writes: gathered ?? eachPass,
     log,
     newInbox: () => unguessable(options.inboxPrefix),
     newAnswerInbox: () => unguessable(options.answerPrefix),
-    connected: () => up && !client.isClosed(),
+    connected: () => state.connected,
     roundTripMs: async () => {
       const startMs = performance.now();
       await client.flush();
       return performance.now() - startMs;
     },
-    onChange: (f) => {
-      listeners.add(f);
-      return () => listeners.delete(f);
-    },
+    onChange: (f) => state.onChange(f),
     onDenied: (f) => void denials.add(f),
-    untilConnected: (timeoutMs, signal) =>
-      new Promise((resolve) => {
-        if (up || signal?.aborted === true) return resolve();
-        const finish = (): void => {
-          clearTimeout(timer);
-          listeners.delete(finish);
-          signal?.removeEventListener("abort", finish);
-          resolve();
-        };
-        const timer = setTimeout(finish, timeoutMs);
-        listeners.add(finish);
-        signal?.addEventListener("abort", finish);
-      }),
+    untilConnected: (timeoutMs, signal) => state.untilUp(timeoutMs, signal),
     beforeClose: (f) => void drains.push(f),
     close: async () => {
-      if (up && !client.isClosed())
+      if (state.connected)
         await Promise.race([
           Promise.allSettled(drains.map((f) => f())),
           delay(DRAIN_TIMEOUT_MS, undefined, { ref: false }),
         ]);
-      change(false);
-      clearInterval(explaining);
+      state.change(false);
+      state.stopExplaining();
       // Gathered writes are sent first.
       await new Promise((resolve) => setImmediate(resolve));
       await client.close();
     },
   };
+}
+
+/** Whether the connection is up. While it is down, the log says why now and then. */
+class ConnectionState {
+  private up = true;
+  private readonly listeners = new Set<(connected: boolean) => void>();
+  private explaining: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly client: Client,
+    private readonly options: NatsConnectionOptions,
+    private readonly log: Log,
+  ) {}
+
+  get connected(): boolean {
+    return this.up && !this.client.isClosed();
+  }
+
+  change(up: boolean): void {
+    if (this.up === up) return;
+    this.up = up;
+    this.stopExplaining();
+    if (!up && !this.client.isClosed())
+      this.explaining = setInterval(() => this.explain(), EXPLAIN_MS).unref();
+    for (const f of this.listeners) f(up);
+  }
+
+  onChange(f: (connected: boolean) => void): () => void {
+    this.listeners.add(f);
+    return () => this.listeners.delete(f);
+  }
+
+  untilUp(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.up || signal?.aborted === true) return resolve();
+      const finish = (): void => {
+        clearTimeout(timer);
+        this.listeners.delete(finish);
+        signal?.removeEventListener("abort", finish);
+        resolve();
+      };
+      const timer = setTimeout(finish, timeoutMs);
+      this.listeners.add(finish);
+      signal?.addEventListener("abort", finish);
+    });
+  }
+
+  stopExplaining(): void {
+    clearInterval(this.explaining);
+  }
+
+  /** The client does not say why it can't reconnect. A dial of its own finds out. */
+  private async explain(): Promise<void> {
+    const found = await dial({ ...this.options, connectTimeoutMs: 0 }).catch(messageOf);
+    if (typeof found !== "string") await found.close();
+    else if (!this.up) this.log("warn", "the broker can't be reached", { why: found });
+  }
 }
 
 /** The client's own ids count up from a random one: who knows one can compute the next. */

@@ -8,8 +8,8 @@
  *
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel
  *    function.
- * 2. Requests in flight when the connection breaks, and those that the login may not make, are lost
- *    at once, not at their timeouts.
+ * 2. Requests in flight when the connection breaks, and those that the login may not make or may
+ *    receive no reply to, are lost at once, not at their timeouts.
  * 3. Nothing is sent while the broker is unreachable (`notSent`), or past its limit (`tooLarge`).
  *    Only these are certainly not stored.
  * 4. A process that closes drains the subscription first. It still reads what the broker delivered
@@ -21,7 +21,6 @@
  * received here too.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
-import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { NumberedTable, numberOf, numberText } from "../../../core/collections/NumberedTable.ts";
 import { payloadBytesMax, type NatsConnectionShape } from "./NatsConnection.ts";
 import { subscribe } from "./subscribe.ts";
@@ -32,12 +31,6 @@ import { subscribe } from "./subscribe.ts";
  * be lower than that of the one before.
  */
 export type Lost = "notSent" | "tooLarge" | "timedOut" | "disconnected" | "aborted" | "denied";
-
-/** The login may not make the request. The server drops it, until a reload permits it. */
-export class NotPermitted extends BrokerUnavailable {
-  /** For what knows errors by their fields alone: the broker was reached. */
-  readonly isRefusal = true;
-}
 
 /** For messages: what the login lacks. */
 export const notPermitted = (subject: string): string => `the login may not use ${subject}`;
@@ -103,6 +96,11 @@ export class ReplyInbox {
   private readonly prefix: string;
   private readonly pending = new NumberedTable<Pending>();
   private sweeper: NodeJS.Timeout | undefined;
+  /**
+   * True once the login may not receive the replies. The client has given up the subscription then,
+   * so only a new process can receive them.
+   */
+  private isDenied = false;
 
   /** `address`: a subject of its own, from `newInbox` or `newAnswerInbox`. */
   constructor(
@@ -142,11 +140,16 @@ export class ReplyInbox {
 
   /**
    * Registers a request that the caller sends itself. Returns the id under which its replies come;
-   * undefined when the broker is unreachable, and `waiter.lost` has been called.
+   * undefined when the broker is unreachable or its replies can't be received, and `waiter.lost`
+   * has been called.
    */
   expect(waiter: Waiter, { timeoutMs, signal }: SendOptions, subject?: string): number | undefined {
     if (!this.connection.connected()) {
       waiter.lost("notSent");
+      return undefined;
+    }
+    if (this.isDenied) {
+      waiter.lost("denied", `${this.prefix}*`); // rule 2
       return undefined;
     }
     const id = this.pending.next();
@@ -225,6 +228,7 @@ export class ReplyInbox {
   /** The broker answers no request that it refuses, and sends no reply that it may not deliver. */
   private loseDenied(denied: string): void {
     const isReplies = denied === `${this.prefix}*`;
+    this.isDenied ||= isReplies;
     for (const [id, { subject }] of this.pending.entries())
       if (isReplies || subject === denied) this.lose(id, "denied", denied);
   }

@@ -12,10 +12,10 @@
  * journal. The leader's replies are JSON.
  */
 import type { Sequence } from "../../../schemas/Address.ts";
-import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
 import { HeaderText } from "./HeaderText.ts";
-import { NotPermitted, notPermitted, plain, type ReplyInbox } from "./ReplyInbox.ts";
+import { notPermitted, plain, type ReplyInbox } from "./ReplyInbox.ts";
 import {
   DirectMessage,
   StreamReading,

@@ -9,17 +9,10 @@
  * 3. A lost message ends its batch. The messages before it are kept; the rest is requested again.
  */
 import type { Msg } from "@nats-io/nats-core";
-import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { BrokerUnavailable, NotPermitted } from "../../../core/bus/Bus.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { HeaderText } from "./HeaderText.ts";
-import {
-  isNoResponders,
-  NotPermitted,
-  notPermitted,
-  plain,
-  type Lost,
-  type ReplyInbox,
-} from "./ReplyInbox.ts";
+import { isNoResponders, notPermitted, plain, type Lost, type ReplyInbox } from "./ReplyInbox.ts";
 
 /** Large, because the server idles from the end of a batch until it receives the next request. */
 const BATCH_MESSAGES = 10_000;

@@ -31,9 +31,7 @@ export function loginOptions(
   { tls, hosts }: { readonly tls: boolean; readonly hosts: ReadonlyArray<string> },
 ): NodeConnectionOptions {
   const { credentialsFile, nkeyFile, caFile, certFile, keyFile } = login;
-  const files = {
-    ...defined({ caFile, certFile, keyFile }),
-  };
+  const files = defined({ caFile, certFile, keyFile });
   const authenticator = authenticatorOf(credentialsFile, nkeyFile);
   // The client passes this on to Node together with the files.
   const tlsOptions = { ...files, checkServerIdentity: identityCheck(hosts) };

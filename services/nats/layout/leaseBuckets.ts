@@ -10,6 +10,7 @@
  * this release writes no gateway's lease there. From the second bucket only gateways' keys are
  * read.
  */
+import { GATEWAY_KEYS } from "../../../core/lease/leaseKeys.ts";
 import type { Subjects } from "../../../schemas/Subjects.ts";
 
 export interface LeaseBucket {
@@ -21,9 +22,6 @@ export interface LeaseBucket {
   /** Start of the keys that are taken from it. */
   readonly keys: string;
 }
-
-/** Start of gateways' keys. */
-const GATEWAY = "gateway.";
 
 const bucket = (name: string, keys: string): LeaseBucket => {
   const prefix = `$KV.${name}.`;
@@ -37,7 +35,7 @@ export class LeaseBuckets {
 
   constructor({ bucket: { leases, gateways } }: Pick<Subjects, "bucket">) {
     this.owners = bucket(leases, "");
-    this.gateways = bucket(gateways, GATEWAY);
+    this.gateways = bucket(gateways, GATEWAY_KEYS);
   }
 
   get all(): readonly LeaseBucket[] {
@@ -46,7 +44,7 @@ export class LeaseBuckets {
 
   /** The one that a key is written to. */
   of(key: string): LeaseBucket {
-    return key.startsWith(GATEWAY) ? this.gateways : this.owners;
+    return key.startsWith(GATEWAY_KEYS) ? this.gateways : this.owners;
   }
 
   /** Those that can hold keys with this start. */

@@ -10,11 +10,11 @@
  * its sequence, by which journals, snapshots and local images are compared.
  */
 import * as Data from "effect/Data";
+import { NotPermitted } from "../../../core/bus/Bus.ts";
 import { SHARDS_DEFAULT } from "../../../schemas/Address.ts";
 import { STORED_FORMATS } from "../../../schemas/StoredFormats.ts";
 import type { StreamLayout, Subjects } from "../../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
-import { NotPermitted } from "../client/ReplyInbox.ts";
 import {
   DELIVERIES_BYTES,
   FORMATS_KEY,

@@ -13,10 +13,10 @@ import {
   type SecretsCheck,
   type WebhookRequest,
 } from "../../../core/webhook/WebhookRoute.ts";
+import { VARIABLE } from "./Secrets.ts";
 
 const ORIGIN = /^https?:\/\/[^/?#\s]+$/i;
 const WHOLE = /^https?:\/\/[^/?#\s]+[/?][^#\s]*$/i;
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The setting of one verifier. */
 export class PublicUrl {

@@ -37,7 +37,8 @@ export interface KeySource {
 
 /** A rotation has two. Each costs one digest per forged request, so the list is bounded. */
 const SECRETS_MAX = 8;
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** The name of an environment variable. */
+export const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Conventional names. Another string may be a secret: no message repeats it (rule 3). */
 const CONVENTIONAL = /^[A-Z][A-Z0-9_]{0,63}$/;
 /** Prefix of Standard Webhooks' secrets: such a string is a secret, not a variable's name. */

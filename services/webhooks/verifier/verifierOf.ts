@@ -110,38 +110,15 @@ export function verifierOf(
     const webhook = parts.webhook?.(request) ?? "";
     if (typeof webhook !== "string") return webhook;
 
-    const headers = headersOf(scheme, request);
-    if (typeof headers === "string") return rejected(headers);
-    const id = firstValue(request, headers.id) ?? "";
-    if (id === "" && template.includes("id")) return rejected(`no ${headers.id} header`);
-    const sent = sentSignatures(scheme, valuesOf(request, headers.signature)[0]!);
-    if (typeof sent === "string") return rejected(sent);
-    const field = scheme.timestamp?.field;
-    const timestamp =
-      field === undefined ? (sent.timestamp ?? firstValue(request, headers.timestamp) ?? "") : "";
-    if (field === undefined) {
-      const why = refuseTime(scheme, timestamp, request.nowMs, toleranceSeconds);
-      if (why !== undefined) return rejected(why);
-    }
-    const form = template.includes("form") ? formOf(scheme, request, signedUrl) : "";
-    if (form === undefined)
-      return rejected("the body is not a form, and its hash is not in the URL");
-
-    const algorithm = algorithmOf(scheme, request);
-    if (algorithm === undefined)
-      return rejected(`${scheme.algorithmHeader!.name} names no known algorithm`);
-    const { body, method } = request;
-    const known = { body, method, id, timestamp, webhook, form };
-    const urls = scheme.urls?.(signedUrl) ?? [signedUrl];
-    const key = keyThatSigned(
-      { ...scheme, algorithm },
-      { template, keys: found.keys, sent, known, urls },
-    );
+    const read = readSigned(scheme, request, { template, toleranceSeconds, signedUrl, webhook });
+    if (typeof read === "string") return rejected(read);
+    const key = keyThatSigned(scheme, read, { template, keys: found.keys });
     if (key === undefined) {
       const hint =
         found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
       return rejected(`no signature matches${hint === undefined ? "" : ` (${hint})`}`);
     }
+    const field = scheme.timestamp?.field;
     if (field !== undefined) {
       // Rule 1: the signature is verified, so the body may be read.
       const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
@@ -149,7 +126,7 @@ export function verifierOf(
     }
     const answer = scheme.handshake?.(request, key);
     if (answer !== undefined) return { _tag: "Handshake", answer };
-    return verified(scheme, request, { headers, replayGuard });
+    return verified(scheme, request, { headers: read.headers, replayGuard });
   }
 
   const sources = greeting?.secrets === undefined ? [keys] : [keys, greeting.secrets];
@@ -178,25 +155,65 @@ export function verifierOf(
   };
 }
 
+type Template = ReturnType<typeof parseTemplate>;
+
+/** What a request claims to be signed, and by what. */
+interface ReadRequest {
+  readonly headers: SignatureHeaders;
+  readonly sent: SentSignatures;
+  readonly algorithm: Algorithm;
+  readonly known: Omit<SignedParts, "url">;
+  /** The URLs that may have been signed. */
+  readonly urls: ReadonlyArray<string>;
+}
+
+/** Reads what the signature needs. Returns why the request is rejected if that is not there. */
+function readSigned(
+  scheme: SignatureScheme,
+  request: WebhookRequest,
+  given: {
+    readonly template: Template;
+    readonly toleranceSeconds: number | undefined;
+    readonly signedUrl: string;
+    readonly webhook: string;
+  },
+): ReadRequest | string {
+  const { template, signedUrl, webhook } = given;
+  const headers = headersOf(scheme, request);
+  if (typeof headers === "string") return headers;
+  const id = firstValue(request, headers.id) ?? "";
+  if (id === "" && template.includes("id")) return `no ${headers.id} header`;
+  const sent = sentSignatures(scheme, valuesOf(request, headers.signature)[0]!);
+  if (typeof sent === "string") return sent;
+  let timestamp = "";
+  if (scheme.timestamp?.field === undefined) {
+    timestamp = sent.timestamp ?? firstValue(request, headers.timestamp) ?? "";
+    const why = refuseTime(scheme, timestamp, request.nowMs, given.toleranceSeconds);
+    if (why !== undefined) return why;
+  }
+  const form = template.includes("form") ? formOf(scheme, request, signedUrl) : "";
+  if (form === undefined) return "the body is not a form, and its hash is not in the URL";
+  const algorithm = algorithmOf(scheme, request);
+  if (algorithm === undefined) return `${scheme.algorithmHeader!.name} names no known algorithm`;
+  const { body, method } = request;
+  const known = { body, method, id, timestamp, webhook, form };
+  return { headers, sent, algorithm, known, urls: scheme.urls?.(signedUrl) ?? [signedUrl] };
+}
+
 /** Rule 3. Returns the key, since a handshake may need it. */
 function keyThatSigned(
-  { algorithm, encoding, asymmetric }: SignatureScheme,
-  given: {
-    readonly template: ReturnType<typeof parseTemplate>;
-    readonly keys: ReadonlyArray<KeyObject>;
-    readonly sent: SentSignatures;
-    readonly known: Omit<SignedParts, "url">;
-    readonly urls: ReadonlyArray<string>;
-  },
+  { encoding, asymmetric }: SignatureScheme,
+  { algorithm, sent, known, urls }: ReadRequest,
+  given: { readonly template: Template; readonly keys: ReadonlyArray<KeyObject> },
 ): KeyObject | undefined {
   let signer: KeyObject | undefined;
-  for (const url of given.urls) {
-    const message = signedBytes(given.template, { url, ...given.known });
+  for (const url of urls) {
+    const message = signedBytes(given.template, { url, ...known });
     for (const key of given.keys) {
       const signs =
         asymmetric !== undefined && key.type === "public"
-          ? isSignedBy(key, { ...asymmetric, encoding }, message, given.sent.asymmetric)
-          : isSignedBy(key, { algorithm, encoding }, message, given.sent.signatures);
+          ? isSignedBy(key, { ...asymmetric, encoding }, message, sent.asymmetric)
+          : isSignedBy(key, { algorithm, encoding }, message, sent.signatures);
       if (signs) signer ??= key;
     }
     if (signer !== undefined) break;

@@ -124,7 +124,8 @@ export async function serverVersion(url: string): Promise<string> {
   return version;
 }
 
-async function isReady(adminPort: number): Promise<boolean> {
+/** Whether the process whose admin server this is answers that it is ready. */
+export async function isReady(adminPort: number): Promise<boolean> {
   try {
     return (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok;
   } catch {

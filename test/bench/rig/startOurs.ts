@@ -10,6 +10,7 @@ import { tempFolder } from "../../kit/tempFolder.ts";
 import { BenchFailed, type BenchOptions } from "../Bench.ts";
 import { ROOT } from "./findFloor.ts";
 import { cpuSeconds, ServerProcess } from "./ServerProcess.ts";
+import { isReady } from "./startAgents.ts";
 import type { Subject } from "./Subject.ts";
 
 const MODULE = fileURLToPath(new URL("../agents/countingAgents.ts", import.meta.url));
@@ -106,14 +107,6 @@ const provision = (nats: string, streamGroups: number): Promise<unknown> =>
   promisify(execFile)(process.execPath, [
     COMMAND, "provision", "--nats", nats, "--stream-groups", String(streamGroups),
   ]); // prettier-ignore
-
-async function isReady(adminPort: number): Promise<boolean> {
-  try {
-    return (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok;
-  } catch {
-    return false; // not listening yet
-  }
-}
 
 /** The gateways' own count of answers by status: exact, with answers to callers that left. */
 async function answersOf(adminPort: number): Promise<ReadonlyMap<number, number>> {

@@ -1,7 +1,7 @@
 /** I1, I4, I7, I8: the processing of inputs. Each function returns its findings as text. */
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { agentId, shardOf } from "../../../schemas/Address.ts";
-import { keyOfShard } from "../../../core/lease/LeaseView.ts";
+import { keyOfShard } from "../../../core/lease/leaseKeys.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { LEASE_TTL_MS, SHARDS } from "../Installation.ts";
 import type { Observed } from "../rig/Observed.ts";

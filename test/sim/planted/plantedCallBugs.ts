@@ -36,7 +36,7 @@ export const CALL_BUGS: ReadonlyArray<PlantedBug> = [
         "run",
         (plain) =>
           function (this: AgentSteps, ...args) {
-            (this as unknown as { agent: { image: AgentImage } }).agent.image.steps.clear();
+            (this as unknown as { agent: { image: AgentImage } }).agent.image.steps = undefined;
             return plain.apply(this, args as never) as never;
           } as typeof plain,
       ),

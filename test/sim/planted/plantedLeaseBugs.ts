@@ -1,7 +1,7 @@
 /** Planted bugs of who owns a shard: what hosts once did. `plantedBugs` has the others. */
 import type { ShardId } from "../../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../../core/lease/Leases.ts";
-import { shardOfKey } from "../../../core/lease/LeaseView.ts";
+import { shardOfKey } from "../../../core/lease/leaseKeys.ts";
 import { Host } from "../../../services/host/Host.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";

@@ -119,7 +119,7 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
         (plain) =>
           function (this: AgentSteps, ...args) {
             const { image } = (this as unknown as { agent: { image: AgentImage } }).agent;
-            for (const steps of image.steps.values())
+            for (const steps of image.steps?.values() ?? [])
               for (const key of steps.keys()) if (/^undo \d/.test(key)) steps.delete(key);
             return plain.apply(this, args as never) as never;
           } as typeof plain,

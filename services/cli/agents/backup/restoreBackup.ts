@@ -12,6 +12,7 @@
  *    activated. Agents whose lives have ended are not.
  */
 import { endsLife } from "../../../../core/journal/endLife.ts";
+import { HOST_KEYS } from "../../../../core/lease/leaseKeys.ts";
 import { transplant } from "../../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../../core/time/Time.ts";
 import { counted } from "../../../../schemas/counted.ts";
@@ -130,7 +131,7 @@ async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> 
     throw failed(
       `This installation has agents (${addressKey(id)}). If an interrupted restore wrote them, they are incomplete: start no hosts here. Restore into an empty installation: another namespace or another broker.`,
     );
-  const [host] = await leases.list("host.");
+  const [host] = await leases.list(HOST_KEYS);
   if (host !== undefined)
     throw failed(
       `A host is running (${host.value}). Stop the hosts, restore, and start them again.`,

@@ -1,7 +1,7 @@
 /**
  * Calls whose caller may leave before the answer, at both ends: `cancellable` names such a call and
- * notifies the host (`CallClient`), `CancellableCalls` is what an agent's slot knows of them, from
- * their arrival to their answer: while the agent starts, waits or runs. A cancel aborts the signal
+ * notifies the host (`CallClient`), `runCancellable` is the agent's slot, which knows of the call
+ * from its arrival to its answer: while the agent starts, waits or runs. A cancel aborts the signal
  * of the call's turn (`core/turn/Turn`), and stops nothing else.
  */
 import { shardOf, type AgentId } from "../../schemas/Address.ts";
@@ -10,7 +10,7 @@ import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { encodeMessage } from "../../schemas/bus/message.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BusShape } from "../bus/Bus.ts";
-import { SparseMap } from "../collections/sparse.ts";
+import { withEntry, without } from "../collections/sparse.ts";
 import { AbortSource, type Abortable } from "../lazyFetch/AbortSource.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
@@ -72,25 +72,30 @@ const callerGone = (): DOMException =>
 
 const TAKEN: CallAnswer = { reply: { kind: "taken" } };
 
-export class CancellableCalls {
-  readonly #calls = new SparseMap<string, AbortSource>();
+/** What a slot knows of the calls to its agent. */
+interface CalledSlot {
+  /** By token. Undefined: none is under way. */
+  cancellable: Map<string, AbortSource> | undefined;
+}
 
-  /** Runs a call. `f` receives what aborts its turn; undefined: the call can't be cancelled. */
-  async run<A>(call: Call, f: (abort: AbortSource | undefined) => Promise<A>): Promise<A> {
-    const { token } = call;
-    if (token === undefined) return f(undefined);
-    const abort = new AbortSource();
-    this.#calls.set(token, abort);
-    try {
-      return await f(abort);
-    } finally {
-      this.#calls.delete(token);
-    }
+/** Runs a call. `f` receives what aborts its turn; undefined: the call can't be cancelled. */
+export async function runCancellable<A>(
+  slot: CalledSlot,
+  { token }: Call,
+  f: (abort: AbortSource | undefined) => Promise<A>,
+): Promise<A> {
+  if (token === undefined) return f(undefined);
+  const abort = new AbortSource();
+  slot.cancellable = withEntry(slot.cancellable, token, abort);
+  try {
+    return await f(abort);
+  } finally {
+    slot.cancellable = without(slot.cancellable, token);
   }
+}
 
-  /** Does nothing for a call that is over, or that never came. */
-  async cancel(token: string): Promise<CallAnswer> {
-    this.#calls.get(token)?.fire(callerGone());
-    return TAKEN;
-  }
+/** Does nothing for a call that is over, or that never came. */
+export async function cancelCall(slot: CalledSlot, token: string): Promise<CallAnswer> {
+  slot.cancellable?.get(token)?.fire(callerGone());
+  return TAKEN;
 }
