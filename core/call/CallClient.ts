@@ -6,8 +6,7 @@
  * 2. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
  * 3. An input for a shard of a host in this process is passed without a message (`serveInputs`).
  *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.
- * 4. The calls of one agent's code begin in slices of time: it may call ever new agents, each of
- *    which has a share of its own.
+ * 4. The calls of agents' code begin in short slices of time (`callSlicesOf`).
  * 5. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";

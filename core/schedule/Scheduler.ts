@@ -211,7 +211,7 @@ export class Scheduler {
 
   /** Fires at once, unless very many schedules are due together. */
   private fireSoon(id: string, dueMs: number): void {
-    slicesOf(this.agent.time).run(() => this.fire(id, dueMs), this.agent.image.id);
+    slicesOf(this.agent.time).run(() => this.fire(id, dueMs));
   }
 
   /** A timer says that the schedule is due now (rule 1). */

@@ -14,11 +14,8 @@
  *    piece that waits costs some ten promises. After a long pass it is the least again.
  * 5. After a long slice nothing that waits begins for a while. A neighbour's request takes several
  *    passes (its call, its commit, its answer), and would wait for a long turn in each of them.
- * 6. Of one agent, only its share begins in a pass (`AgentShares`). The rest follows after a pause,
- *    so that a flooded agent has a part of the thread; the work of other agents passes it.
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { AgentShares } from "./AgentShares.ts";
 import { perClock } from "./perClock.ts";
 import type { TimeShape } from "./Time.ts";
 
@@ -32,6 +29,12 @@ const SLICE_MS = 10;
  * only when the thread is held. Half of the 200 ms from which the watchdog logs that.
  */
 const TURNS_MS = 100;
+/**
+ * For the calls of agents' code. Calls within a process end without a pass of the event loop, so
+ * code that makes them in a loop would fill every slice of turns, and its neighbours wait for
+ * several.
+ */
+const CALLS_MS = 2;
 /** Eight times 20 ms is below the 200 ms from which the watchdog logs a hold. */
 const AT_ONCE_MIN = 8;
 /** As many webhooks as one message usually brings; a burst of long turns among them holds once. */
@@ -44,13 +47,9 @@ const COUNTED_ANEW = AT_ONCE_MIN / 2;
 export class TimeSlices {
   /** By agent, in the order of their turns (rule 2). */
   private readonly waiting = new Map<unknown, Array<() => void>>();
-  /** The same of agents that have used up their share (rule 6). */
-  private readonly resting = new Map<unknown, Array<() => void>>();
   /** Kept, because a new iterator passes all that has left. */
   private order = this.waiting.entries();
-  private beganMs = 0;
-  /** Whether the pause of rule 6 is under way. */
-  private isResting = false;
+  private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
   private inPass = false;
   /** How many pieces of work wanted to begin in this callback, and how many may (rule 3). */
@@ -61,37 +60,25 @@ export class TimeSlices {
   /** Whether `beginWaiting` runs. */
   private isBeginning = false;
 
-  /** `sliceMs`: default 10. `shares`: rule 6. */
+  /** `sliceMs`: default 10. */
   constructor(
     private readonly time: TimeShape,
     private readonly sliceMs = SLICE_MS,
-    private readonly shares?: AgentShares,
   ) {}
 
   /**
    * Runs `f` now or in a later slice. `f` checks whether it is still wanted. What it throws in a
-   * later slice is unhandled, and does not keep back what waits behind it. `of`: rules 2 and 6.
+   * later slice is unhandled, and does not keep back what waits behind it.
    */
-  run(f: () => void, of?: AgentId): void {
-    const key = of && addressKey(of);
-    if (this.mayBegin(key)) f();
-    else this.wait(f, key);
+  run(f: () => void): void {
+    if (this.mayBegin()) f();
+    else this.wait(f);
   }
 
-  /**
-   * Runs `f` once the callback that calls this is over, or in a later slice. It passes other work
-   * of the agent that waits. Otherwise as `run`.
-   */
-  next(f: () => void, of: AgentId): void {
-    this.hasSlice();
-    this.wait(f, addressKey(of), true);
-  }
-
-  /** Undefined when the caller may begin now; otherwise resolves when it may. `of`: as in `run`. */
+  /** Undefined when the caller may begin now; otherwise resolves when it may. `of`: rule 2. */
   turn(of?: AgentId): Promise<void> | undefined {
-    const key = of && addressKey(of);
-    if (this.mayBegin(key)) return undefined;
-    return new Promise((resolve) => this.wait(resolve, key));
+    if (this.mayBegin()) return undefined;
+    return new Promise((resolve) => this.wait(resolve, of && addressKey(of)));
   }
 
   /**
@@ -102,22 +89,12 @@ export class TimeSlices {
     return this.hasSlice() ? undefined : new Promise((resolve) => this.wait(resolve));
   }
 
-  private mayBegin(key: string | undefined): boolean {
+  private mayBegin(): boolean {
     if (!this.hasSlice()) return false;
-    if (this.isSpent(key)) return false;
     this.begun++;
     // Runs when the callback returns.
     if (this.begun === COUNTED_ANEW) process.nextTick(() => this.countAnew());
-    if (this.begun > this.atOnce) return false;
-    if (key !== undefined) this.shares?.take(key);
-    return true;
-  }
-
-  /** Rule 6. Work of no agent has no share. */
-  private isSpent(key: unknown): boolean {
-    const { shares } = this;
-    if (shares === undefined || typeof key !== "string") return false;
-    return this.resting.has(key) || shares.isUsed(key, this.time.monotonicMs(), this.beganMs);
+    return this.begun <= this.atOnce;
   }
 
   private countAnew(): void {
@@ -133,24 +110,19 @@ export class TimeSlices {
     return true;
   }
 
-  private get usedMs(): number {
-    return this.time.monotonicMs() - this.beganMs;
-  }
-
   private hasTime(): boolean {
-    return this.usedMs < this.sliceMs;
+    return this.time.monotonicMs() < this.endMs;
   }
 
   private beginSlice(): void {
     this.inPass = true;
-    this.beganMs = this.time.monotonicMs();
+    this.endMs = this.time.monotonicMs() + this.sliceMs;
     this.time.after(0, () => {
       this.inPass = false;
-      const { usedMs } = this;
-      this.rest(usedMs);
-      this.adapt(usedMs);
+      this.adapt();
       if (this.waiting.size === 0) return;
       // Rule 5.
+      const usedMs = this.time.monotonicMs() - this.endMs + this.sliceMs;
       const gapMs = Math.floor(usedMs * GAP);
       if (gapMs === 0) return this.beginNext();
       this.time.after(gapMs, () => this.beginNext());
@@ -158,87 +130,55 @@ export class TimeSlices {
   }
 
   private beginNext(): void {
-    // Another agent's work may have begun a pass in the gap.
-    if (!this.inPass) this.beginSlice();
+    this.beginSlice();
     void this.beginWaiting();
   }
 
-  /** Rule 6. */
-  private rest(usedMs: number): void {
-    if (this.shares === undefined || this.resting.size === 0 || this.isResting) return;
-    this.isResting = true;
-    const pauseMs = this.shares.pauseMs(usedMs, this.time.monotonicMs());
-    this.time.after(Math.ceil(pauseMs), () => {
-      this.isResting = false;
-      for (const [key, line] of this.resting) this.waiting.set(key, line);
-      this.resting.clear();
-      this.beginNext();
-    });
-  }
-
   /** Rule 4, at the end of a pass. */
-  private adapt(usedMs: number): void {
-    this.shares?.renew();
+  private adapt(): void {
     this.countAnew();
     const { atOnce, begunMost } = this;
     this.begunMost = 0;
-    if (usedMs > this.sliceMs / 2) this.atOnce = AT_ONCE_MIN;
+    const isLong = this.endMs - this.time.monotonicMs() < this.sliceMs / 2;
+    if (isLong) this.atOnce = AT_ONCE_MIN;
     else if (begunMost > atOnce) this.atOnce = Math.min(AT_ONCE_MAX, atOnce * 2);
     else if (begunMost <= atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, atOnce / 2);
   }
 
-  private wait(f: () => void, key: unknown = f, isFirst = false): void {
-    const line = this.waiting.get(key) ?? this.resting.get(key);
-    if (line !== undefined) {
-      if (isFirst) line.unshift(f);
-      else line.push(f);
-    } else if (this.isSpent(key)) this.resting.set(key, [f]);
-    else {
-      // Work that waits for its number only begins in this slice.
-      if (this.waiting.size === 0) void promisesSettled().then(() => this.beginWaiting());
-      this.waiting.set(key, [f]);
-    }
+  private wait(f: () => void, key: unknown = f): void {
+    // Work that waits for its number only begins in this slice.
+    if (this.waiting.size === 0) void promisesSettled().then(() => this.beginWaiting());
+    const line = this.waiting.get(key);
+    if (line === undefined) this.waiting.set(key, [f]);
+    else line.push(f);
   }
 
   /** Begins as much of the waiting work as the slice has time for. */
   private async beginWaiting(): Promise<void> {
     if (this.isBeginning) return; // it continues in the new slice
     this.isBeginning = true;
-    for (let usedMs = this.usedMs; usedMs < this.sliceMs;) {
-      const next = this.takeNext();
-      if (next === undefined) break;
-      const [key, begin] = next;
+    while (this.hasTime()) {
+      const begin = this.next();
+      if (begin === undefined) break;
       void (async () => begin())();
       await promisesSettled();
-      const beforeMs = usedMs;
-      usedMs = this.usedMs;
-      if (typeof key === "string") this.shares?.take(key, usedMs - beforeMs);
     }
     this.isBeginning = false;
   }
 
-  /**
-   * Rule 2: takes a piece of the first agent's work, with the agent; the rest of it goes behind the
-   * others. Undefined: nothing waits that may begin in this pass (rule 6).
-   */
-  private takeNext(): readonly [key: unknown, begin: () => void] | undefined {
-    for (;;) {
-      let first = this.order.next();
-      if (first.done === true) {
-        this.order = this.waiting.entries();
-        first = this.order.next();
-        if (first.done === true) return undefined;
-      }
-      const [key, line] = first.value;
-      this.waiting.delete(key);
-      if (this.isSpent(key)) {
-        this.resting.set(key, line);
-        continue;
-      }
-      const begin = line.shift()!;
-      if (line.length > 0) this.waiting.set(key, line);
-      return [key, begin];
+  /** Rule 2: takes a piece of the first agent's work; the rest of it goes behind the others. */
+  private next(): (() => void) | undefined {
+    let first = this.order.next();
+    if (first.done === true) {
+      this.order = this.waiting.entries();
+      first = this.order.next();
+      if (first.done === true) return undefined;
     }
+    const [key, line] = first.value;
+    this.waiting.delete(key);
+    const begin = line.shift();
+    if (line.length > 0) this.waiting.set(key, line);
+    return begin;
   }
 }
 
@@ -252,10 +192,10 @@ const promisesSettled = (): Promise<void> => new Promise((resolve) => process.ne
 // crowd of agents that wake.
 
 /** The slices in which agents wake, shared by all agents of a clock. */
-export const slicesOf = perClock((time) => new TimeSlices(time, SLICE_MS, new AgentShares()));
+export const slicesOf = perClock((time) => new TimeSlices(time));
 /** The slices in which turns begin, shared by all agents of a clock. */
-export const turnSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS, new AgentShares()));
+export const turnSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS));
 /** The slices in which agents' code calls other agents, shared by all agents of a clock. */
-export const callSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS, new AgentShares()));
+export const callSlicesOf = perClock((time) => new TimeSlices(time, CALLS_MS));
 /** The slices in which clients are sent what they missed, shared by all agents of a clock. */
 export const readSlicesOf = perClock((time) => new TimeSlices(time));

@@ -32,7 +32,7 @@ export const newBatch = (): Batch => ({
 
 /** Runs all of them, whatever one throws; returns the first error. */
 export function runOutputs(
-  outputs: ReadonlyArray<Output>,
+  { outputs }: Batch,
   seq: Sequence,
 ): { readonly error: unknown } | undefined {
   let failure: { readonly error: unknown } | undefined;

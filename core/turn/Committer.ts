@@ -7,8 +7,7 @@
  *    (group commit).
  * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is
  *    stored, in the order of the calls. Acking a delivery because the journal is empty requires a
- *    fence (`afterFence`). Many outputs of one commit run in slices of time, and the next event
- *    follows them: each may be an answer, and the caller's next request.
+ *    fence (`afterFence`).
  * 3. The writes of a durable turn gather until it ends, or until `flush`, a step, or `GATHER_MS`.
  * 4. Once an append has failed nothing more runs: outputs are dropped, and waiters rejected.
  * 5. While an agent has no journal, writes that its next start would repeat (`remade`) wait for the
@@ -21,7 +20,6 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import type { AppendResult } from "../journal/Journal.ts";
 import { isEmpty, isOpen, mayEndSoon, newBatch, runOutputs, type Batch, type Output } from "./Batch.ts"; // prettier-ignore
 import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
-import { turnSlicesOf } from "../time/TimeSlices.ts";
 import { GATHER_MS, GatherTimer } from "./GatherTimer.ts";
 import { Holds } from "./Holds.ts";
 import { JoinedTurns } from "./JoinedTurns.ts";
@@ -363,18 +361,11 @@ export class Committer implements Commits {
     return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };
   }
 
-  /** Runs the outputs from `done` on. `inFlight` stays until then: later outputs run after them. */
-  private release(batch: Batch, done = 0): void {
-    const { image, time } = this.host;
-    const upTo = Math.min(done + OUTPUTS_AT_ONCE, batch.outputs.length);
-    const failure = runOutputs(batch.outputs.slice(done, upTo), image.seq);
-    if (failure !== undefined) return this.fail("Defect", failure.error);
-    if (upTo < batch.outputs.length)
-      return turnSlicesOf(time).next(() => {
-        if (!this.isOver) this.release(batch, upTo);
-      }, image.id);
+  private release(batch: Batch): void {
     this.inFlight = undefined;
-    if (this.wanted) this.startFlush();
+    const failure = runOutputs(batch, this.host.image.seq);
+    if (failure !== undefined) this.fail("Defect", failure.error);
+    else if (this.wanted) this.startFlush();
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
@@ -384,8 +375,5 @@ export class Committer implements Commits {
     this.host.onFailed(outcome, error);
   }
 }
-
-/** As many answers as take half a millisecond. */
-const OUTPUTS_AT_ONCE = 4;
 
 const LATE = { message: "an older owner's first event arrived late: the agent is rebuilt from it" };

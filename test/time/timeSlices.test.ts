@@ -1,6 +1,5 @@
 /** Work that arrives in great numbers runs in slices, with pauses for everything else. */
 import { beforeEach, expect, test } from "vitest";
-import { AgentShares } from "../../core/time/AgentShares.ts";
 import { slicesOf, TimeSlices, turnSlicesOf } from "../../core/time/TimeSlices.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { agentId } from "../../schemas/Address.ts";
@@ -300,86 +299,4 @@ test("work that throws in a later slice does not keep back what waits behind it"
     process.off("unhandledRejection", note);
     for (const other of others) process.on("unhandledRejection", other);
   }
-});
-
-/** Slices with shares, in which another agent has just begun something. */
-async function sharedSlices(): Promise<TimeSlices> {
-  const slices = new TimeSlices(clock.time, 100, new AgentShares());
-  expect(slices.turn(agentId("Some", "flooded"))).toBeUndefined();
-  expect(slices.turn(agentId("Some", "other"))).toBeUndefined();
-  await clock.pass();
-  return slices;
-}
-
-/** As many turns of the agent, each in a callback of its own. Returns how many began at once. */
-async function arrive(slices: TimeSlices, name: string, many: number): Promise<number> {
-  let begun = 0;
-  for (let n = 0; n < many; n++) {
-    if (slices.turn(agentId("Some", name)) === undefined) begun++;
-    await settled();
-  }
-  return begun;
-}
-
-test("an agent that has used up its share of a pass waits, and its neighbours begin at once", async () => {
-  const slices = await sharedSlices();
-  expect(await arrive(slices, "flooded", 40)).toBe(8);
-  expect(await arrive(slices, "neighbour", 1)).toBe(1);
-});
-
-test("a flooded agent begins more after a pause", async () => {
-  const slices = await sharedSlices();
-  const beganMs: number[] = [];
-  for (let n = 0; n < 12; n++)
-    slices.run(
-      () => {
-        clock.spend(n < 8 ? 0 : 3);
-        beganMs.push(clock.time.nowMs());
-      },
-      agentId("Some", "flooded"),
-    );
-  await settled();
-  expect(beganMs).toHaveLength(8);
-  clock.spend(20);
-  const passMs = clock.time.nowMs();
-  await clock.pass();
-  // The pass's time was not the agent's. Now a quarter of what began in the pass begins, since each
-  // takes more than a share.
-  expect(beganMs.slice(8)).toEqual([passMs + 2 + 3, passMs + 2 + 6]);
-});
-
-test("the pause of a flooded agent is as long as its turns took", async () => {
-  const slices = await sharedSlices();
-  const beganMs: number[] = [];
-  const turn = (): void => {
-    beganMs.push(clock.time.nowMs());
-    clock.spend(20);
-  };
-  await arrive(slices, "flooded", 8);
-  for (let n = 0; n < 4; n++) slices.run(turn, agentId("Some", "flooded"));
-  await eachPass(clock, () => beganMs.length, 4);
-  // Two turns a pass.
-  expect(beganMs[2]! - beganMs[0]!).toBe(2 * (20 + 20));
-});
-
-test("an agent that is alone, or has less than a quarter of the work, is not held back", async () => {
-  const alone = new TimeSlices(clock.time, 100, new AgentShares());
-  expect(await arrive(alone, "alone", 40)).toBe(40);
-  const slices = await sharedSlices();
-  const all = Array.from({ length: 5 }, (_, n) => `even-${n}`);
-  for (const name of all) expect(await arrive(slices, name, 8)).toBe(8);
-  await clock.pass();
-  for (const name of all) expect(await arrive(slices, name, 10)).toBe(10);
-  expect(await arrive(slices, all[0]!, 8)).toBe(0);
-});
-
-test("of one agent's work, what it has answers for comes before what has not begun", async () => {
-  const slices = await sharedSlices();
-  const flooded = agentId("Some", "flooded");
-  await arrive(slices, "flooded", 8);
-  const ran: string[] = [];
-  slices.run(() => void ran.push("turn"), flooded);
-  slices.next(() => void ran.push("answer"), flooded);
-  await eachPass(clock, () => ran.length, 2);
-  expect(ran).toEqual(["answer", "turn"]);
 });
