@@ -72,10 +72,16 @@ export class Gateway {
   /** Runs until the scope closes. Pass `handlers` to an `HttpServer`. */
   static make(services: GatewayServices): Effect.Effect<Gateway, never, Scope.Scope> {
     return Effect.acquireRelease(
-      Effect.sync(() => new Gateway(services)),
+      Effect.promise(async (signal) => {
+        const gateway = new Gateway(services);
+        signal.addEventListener("abort", () => void gateway.stop());
+        await gateway.start();
+        return gateway;
+      }),
       (gateway) => Effect.promise(() => gateway.stop()),
-      // Can be interrupted: a broker that answers nothing is waited for.
-    ).pipe(Effect.tap((gateway) => Effect.promise(() => gateway.start())));
+      // A broker that answers nothing is waited for.
+      { interruptible: true },
+    );
   }
 
   get sockets(): SocketTable {

@@ -92,10 +92,16 @@ export class Host {
   /** Runs until the scope closes, then hands every shard over within the drain timeout. */
   static make(services: HostServices): Effect.Effect<Host, never, Scope.Scope> {
     return Effect.acquireRelease(
-      Effect.sync(() => new Host(services)),
+      Effect.promise(async (signal) => {
+        const host = new Host(services);
+        signal.addEventListener("abort", () => void host.stop());
+        await host.start();
+        return host;
+      }),
       (host) => Effect.promise(() => host.stop()),
-      // Can be interrupted: a broker that answers nothing is waited for.
-    ).pipe(Effect.tap((host) => Effect.promise(() => host.start())));
+      // A broker that answers nothing is waited for.
+      { interruptible: true },
+    );
   }
 
   get shardsOwned(): ReadonlyArray<ShardId> {
