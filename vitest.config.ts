@@ -17,7 +17,7 @@ const ATTACK = ["test/attack/**/*.test.ts"];
  */
 const PROCESSES = [
   "test/cli/{devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
-  "test/deploy/{metrics,permissions}.test.ts",
+  "test/deploy/{deniedHost,metrics,permissions}.test.ts",
   "test/email/killed.test.ts",
   "test/host/{burst,fullMemory,idleAgents,unreadLog}.test.ts",
   "test/http/slow.test.ts",
