@@ -3,9 +3,9 @@
  * a socket is then lost with it, and only the socket's end makes the client ask again, as it does
  * on the reference's platform: a chat of the reference would wait for the rest of its answer.
  *
- * 1. The sockets of an object that works (`LongEvents`) end with its memory: when its host is lost,
- *    when it aborts, and when an event of it is given up. The object is not notified.
- * 2. The sockets of an object at rest stay open when its host is lost.
+ * 1. An object's sockets end when it leaves memory out of order: when it aborts, an event of it is
+ *    given up, or an append is not stored. The object is not notified.
+ * 2. When its host is lost, only the sockets of an object that worked (`LongEvents`) end.
  *
  * Sockets of agents stay open in any case: their clients ask which calls are lost (`rpc:lost`).
  */
