@@ -6,7 +6,8 @@
  * 2. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
  * 3. An input for a shard of a host in this process is passed without a message (`serveInputs`).
  *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.
- * 4. A call that too many agents wait for, each for the next, is refused (`callDepth`).
+ * 4. The calls of agents' code begin in short slices of time (`callSlicesOf`).
+ * 5. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { isControl, type Call } from "../../schemas/bus/Call.ts";
@@ -19,6 +20,7 @@ import type { BlobsShape } from "../journal/Blobs.ts";
 import type { BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
+import { callSlicesOf } from "../time/TimeSlices.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
 import { cancellable } from "./cancellableCalls.ts";
 import type { CallTries } from "./CallTries.ts";
@@ -57,7 +59,7 @@ export class CallClient {
     readonly shards: number;
     /** The agent whose code calls; undefined for any other caller. */
     readonly caller?: () => Caller | undefined;
-    /** How many agents wait for what the running code does (rule 4). Default: none. */
+    /** How many agents wait for what the running code does (rule 5). Default: none. */
     readonly depth?: () => number;
   };
   /** Rule 3. */
@@ -87,6 +89,15 @@ export class CallClient {
    * with what `beforeRepeat` throws; with `CallTooDeep` where agents call each other without end.
    */
   call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
+    const { caller, time } = this.parts;
+    const from = caller?.()?.image.id;
+    const pause = from && callSlicesOf(time).turn(from);
+    return pause === undefined
+      ? this.callNow(id, call, options)
+      : pause.then(() => this.callNow(id, call, options));
+  }
+
+  private callNow(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     const { abort, quiet = false } = options;
     return this.answers.share(call, quiet, (bounded) => {
       if (abort === undefined) return this.toTheEnd(id, bounded, options);

@@ -16,7 +16,7 @@
  *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
  *    `LOSSES_MAX` only. A late call fails with `CallTimedOut` if host and broker were there.
  */
-import type { ShardId } from "../../schemas/Address.ts";
+import type { AgentId, ShardId } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { BusReply, BusShape } from "../bus/Bus.ts";
@@ -36,6 +36,7 @@ export interface CallResult {
 
 /** The agent whose code calls. */
 export interface Caller {
+  readonly image: { readonly id: AgentId };
   readonly isLost: boolean;
   /** What may have ended a host before (rule 4): whether it runs any. */
   readonly suspects: { readonly any: boolean };

@@ -29,6 +29,12 @@ const SLICE_MS = 10;
  * only when the thread is held. Half of the 200 ms from which the watchdog logs that.
  */
 const TURNS_MS = 100;
+/**
+ * For the calls of agents' code. Calls within a process end without a pass of the event loop, so
+ * code that makes them in a loop would fill every slice of turns, and its neighbours wait for
+ * several.
+ */
+const CALLS_MS = 2;
 /** Eight times 20 ms is below the 200 ms from which the watchdog logs a hold. */
 const AT_ONCE_MIN = 8;
 /** As many webhooks as one message usually brings; a burst of long turns among them holds once. */
@@ -189,5 +195,7 @@ const promisesSettled = (): Promise<void> => new Promise((resolve) => process.ne
 export const slicesOf = perClock((time) => new TimeSlices(time));
 /** The slices in which turns begin, shared by all agents of a clock. */
 export const turnSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS));
+/** The slices in which agents' code calls other agents, shared by all agents of a clock. */
+export const callSlicesOf = perClock((time) => new TimeSlices(time, CALLS_MS));
 /** The slices in which clients are sent what they missed, shared by all agents of a clock. */
 export const readSlicesOf = perClock((time) => new TimeSlices(time));

@@ -39,7 +39,7 @@ function make(suspects = { any: false }) {
   const shard = shardOf(ID, shards);
   const calls = new CallClient({
     bus, blobs: makeMemoryBlobs(connection), time, subjects, shards,
-    caller: () => ({ isLost: false, suspects }),
+    caller: () => ({ image: { id: agentId("Board", "caller") }, isLost: false, suspects }),
   }); // prettier-ignore
   const heard: Call[] = [];
   let answer: (call: Call) => Answer = () => undefined;

@@ -1,6 +1,6 @@
 /** Many short turns at once, of many agents or one: the host's other work runs between them. */
 import { beforeAll, expect, test } from "vitest";
-import { Agent } from "agents";
+import { Agent, getAgentByName, type AgentNamespace } from "agents";
 import { path, unsigned, webhook } from "agents/webhooks";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "../system/kit.ts";
@@ -10,6 +10,11 @@ const BURST = 60;
 const TURN_MS = 20;
 /** Eight turns begin before the first has run. The watch below may miss a pass. */
 const TURNS_A_PASS = 2 * 8;
+
+/** Calls that are under way at once. */
+const CALLS = 64;
+/** Some 60 to 120 are made while a request waits; without slices 2,000 to 5,000. */
+const CALLS_A_REQUEST = 8 * CALLS;
 
 /** Turns that ran in this pass, and in all. */
 let ran = 0;
@@ -31,6 +36,35 @@ class Busy extends Agent {
   }
 }
 
+/** Calls that the caller's code has made, and whether it makes more. */
+let calls = 0;
+let goesOn = false;
+
+class Called extends Agent<{}, { readonly count: number }> {
+  static override options = { http: "open" } as const;
+
+  override initialState = { count: 0 };
+
+  read(): number {
+    return this.state.count;
+  }
+
+  override onRequest = () => new Response();
+}
+
+class Caller extends Agent<{ readonly Called: AgentNamespace<Called> }> {
+  static override options = { http: "open" } as const;
+
+  override async onRequest(): Promise<Response> {
+    const called = await getAgentByName(this.env.Called, "called");
+    const call = async (): Promise<void> => {
+      for (; goesOn; calls++) await called.read();
+    };
+    await Promise.all(Array.from({ length: CALLS }, call));
+    return new Response();
+  }
+}
+
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
@@ -39,7 +73,7 @@ beforeAll(async () => {
     webhook("/webhooks/direct/:name", to),
     webhook("/webhooks/stored/:name", { ...to, answer: "stored" }),
   ];
-  system = await systems.start({ agents: { Busy }, webhooks }, { shards: 1 });
+  system = await systems.start({ agents: { Busy, Called, Caller }, webhooks }, { shards: 1 });
 });
 
 test.each([
@@ -79,4 +113,23 @@ test("a neighbour of an agent with many long requests waits for some of them, no
   // Some have run before its request has arrived.
   expect(answered).toBeLessThan(BURST / 2);
   await Promise.all(slow);
+});
+
+test("a neighbour waits for few of the calls that code makes without end", async () => {
+  const ask = async (name: string): Promise<void> => {
+    expect((await fetch(`${system.url}/agents/${name}`)).ok).toBe(true);
+  };
+  await ask("called/neighbour");
+  goesOn = true;
+  const calling = ask("caller/endless");
+  const seen: number[] = [];
+  for (let n = 0; n < 10; n++) {
+    const before = calls;
+    await ask("called/neighbour");
+    seen.push(calls - before);
+  }
+  goesOn = false;
+  await calling;
+  const median = seen.toSorted((a, b) => a - b)[seen.length / 2];
+  expect(median).toBeLessThan(CALLS_A_REQUEST);
 });

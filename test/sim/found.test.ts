@@ -430,7 +430,11 @@ test("an agent's call is not repeated once the calling agent is lost", async () 
       return bus.request(...given);
     },
   };
-  const caller = { isLost: false, suspects: { any: false } };
+  const caller = {
+    image: { id: agentId("Board", "caller") },
+    isLost: false,
+    suspects: { any: false },
+  };
   const calls = new CallClient({
     bus: counted,
     blobs: makeMemoryBlobs(connection),
