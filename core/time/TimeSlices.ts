@@ -105,7 +105,8 @@ export class TimeSlices {
   /** Whether nothing waits and the slice has time left. Begins one in a new pass. */
   private hasSlice(): boolean {
     if (this.waiting.size > 0) return false;
-    if (this.inPass) return this.hasTime();
+    // What has just left the line begins only after the code that asks here.
+    if (this.inPass) return !this.isBeginning && this.hasTime();
     this.beginSlice();
     return true;
   }

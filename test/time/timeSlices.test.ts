@@ -125,6 +125,22 @@ test("of work that arrives in callbacks of its own, all begins that the slice ha
   expect(begun).toBe(20);
 });
 
+test("work that arrives just as what waits begins does not overtake it", async () => {
+  const slices = new TimeSlices(clock.time);
+  for (let n = 0; n < 8; n++) slices.run(() => undefined);
+  const begun: string[] = [];
+  const begin = async (name: string): Promise<void> => {
+    const turn = slices.turn(agentId("Board", "one"));
+    if (turn !== undefined) await turn;
+    begun.push(name);
+  };
+  void begin("first");
+  const arrives = new Promise<void>((resolve) => process.nextTick(resolve));
+  void arrives.then(() => begin("second"));
+  await settled();
+  expect(begun).toEqual(["first", "second"]);
+});
+
 test("a pass that begins while waiting work begins runs nothing twice, and leaves nothing out", async () => {
   const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
