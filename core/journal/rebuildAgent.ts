@@ -77,58 +77,80 @@ async function rebuildFrom(
   startSeq: number,
 ): Promise<Rebuilt> {
   const whole = sources.atSeq === undefined && sources.atTimeMs === undefined;
-  const opened = sources.databases.open(id);
-  let database = opened.database;
+  const { database, cached } = openImage(id, sources.databases, whole);
   try {
-    let image = whole && opened.cached ? decodeCore(id, opened.cached) : undefined;
-    const unproven = image !== undefined && sources.trustsCache === true;
-    const last = whole && !unproven ? await sources.journal.last(id) : undefined;
-    if (image === undefined) {
-      if (opened.cached) {
-        database.close();
-        sources.databases.discard(id);
-        database = sources.databases.open(id).database;
-      }
-      const isNew = whole && last === undefined;
-      image = isNew
-        ? new AgentImage(id)
-        : await restoreSnapshot(id, database, { ...sources, startSeq });
-    }
-    const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
-    let replayed: Replayed | Gap = NOTHING;
-    if (!isWhole) replayed = await replayTail(image, database, { ...sources, startSeq, last });
-    const startOver = (from: number): Promise<Rebuilt> => {
+    if (cached !== undefined && sources.trustsCache === true)
+      return rebuilt(cached, database, NOTHING, true);
+    const last = whole ? await sources.journal.last(id) : undefined;
+    const wanted = { ...sources, startSeq, last };
+    const isNew = whole && last === undefined;
+    const begin =
+      cached ?? (isNew ? new AgentImage(id) : await restoreSnapshot(id, database, wanted));
+    const isLast = whole && (last?.seq ?? 0) <= begin.seq;
+    const end = isLast ? { image: begin, ...NOTHING } : await replay(begin, database, wanted);
+    if ("removedSeq" in end) {
       database.close();
       sources.databases.discard(id);
-      return rebuildFrom(id, sources, from);
-    };
-    let trimmed = 0;
-    while ("after" in replayed) {
-      // After another trim between the two reads there is a gap again, with a later base.
-      const base = replayed.after > trimmed ? await baseOf(id, sources, replayed) : undefined;
-      if (base === undefined) {
-        const removed = await removedSince(id, replayed.seq, sources.journal);
-        if (removed === undefined) throw missing(image, replayed);
-        return startOver(removed.seq);
-      }
-      trimmed = replayed.after;
-      database.restore(base.image);
-      image = AgentImage.fromSnapshot(id, base.head);
-      replayed = await replayTail(image, database, { ...sources, startSeq, last: undefined });
+      return rebuildFrom(id, sources, end.removedSeq);
     }
-    if (last !== undefined && image.seq < last.seq) {
-      const removed = await removedSince(id, last.seq, sources.journal);
-      if (removed !== undefined) return startOver(removed.seq);
-    }
+    const { image, ...replayed } = end;
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
-    return rebuilt(image, database, replayed, unproven);
+    return rebuilt(image, database, replayed, false);
   } catch (error) {
     database.close();
     // Closing has removed a damaged local image: the second try uses snapshot and journal.
     if (error instanceof LocalImageCorrupt) return rebuildFrom(id, sources, startSeq);
     throw error;
   }
+}
+
+/** Opens the local cache if it can be read and the end is wanted (`whole`), else an empty file. */
+function openImage(
+  id: AgentId,
+  databases: DatabasesShape,
+  whole: boolean,
+): { readonly database: AgentDatabase; readonly cached: AgentImage | undefined } {
+  const { database, cached: stored } = databases.open(id);
+  const cached = whole && stored ? decodeCore(id, stored) : undefined;
+  if (!stored || cached !== undefined) return { database, cached };
+  database.close();
+  databases.discard(id);
+  return { database: databases.open(id).database, cached };
+}
+
+/**
+ * Replays the journal's tail. At a gap that a trim left, replay goes on from the base that covers
+ * it. `removedSeq`: events before this one were removed meanwhile, and the rebuild starts over
+ * from it.
+ */
+async function replay(
+  begin: AgentImage,
+  database: AgentDatabase,
+  sources: RebuildSources & Tail,
+): Promise<(Replayed & { readonly image: AgentImage }) | { readonly removedSeq: Sequence }> {
+  const { id } = begin;
+  const { journal, last } = sources;
+  let image = begin;
+  let replayed = await replayTail(image, database, sources);
+  for (let trimmed = 0; "after" in replayed;) {
+    // After another trim between the two reads there is a gap again, with a later base.
+    const base = replayed.after > trimmed ? await baseOf(id, sources, replayed) : undefined;
+    if (base === undefined) {
+      const removed = await removedSince(id, replayed.seq, journal);
+      if (removed === undefined) throw missing(image, replayed);
+      return { removedSeq: removed.seq };
+    }
+    trimmed = replayed.after;
+    database.restore(base.image);
+    image = AgentImage.fromSnapshot(id, base.head);
+    replayed = await replayTail(image, database, { ...sources, last: undefined });
+  }
+  if (last !== undefined && image.seq < last.seq) {
+    const removed = await removedSince(id, last.seq, journal);
+    if (removed !== undefined) return { removedSeq: removed.seq };
+  }
+  return { image, ...replayed };
 }
 
 const rebuilt = (
@@ -195,6 +217,11 @@ interface From {
   readonly startSeq: number;
 }
 
+interface Tail extends From {
+  /** The journal's last event, where it is to be replayed to its end. */
+  readonly last: StoredEvent | undefined;
+}
+
 /** An event whose predecessor is neither in the image nor in the journal. */
 type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
 
@@ -218,21 +245,11 @@ async function baseOf(
   return base;
 }
 
-/**
- * `last`: the journal's last event, where it is to be replayed to its end. Returns the gap if it
- * finds one; image and database are then useless.
- */
+/** Returns the gap if it finds one; image and database are then useless. */
 async function replayTail(
   image: AgentImage,
   database: AgentDatabase,
-  {
-    journal,
-    startSeq,
-    atSeq,
-    atTimeMs,
-    last,
-  }: Pick<RebuildSources, "journal" | "atSeq" | "atTimeMs"> &
-    From & { readonly last: StoredEvent | undefined },
+  { journal, startSeq, atSeq, atTimeMs, last }: Omit<RebuildSources, "databases"> & Tail,
 ): Promise<Replayed | Gap> {
   if (last !== undefined && isNext(image, last)) {
     const event = decodeStored(last);
