@@ -19,15 +19,10 @@ import type { Purged } from "../../core/journal/Purged.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
+import type { NatsLogin } from "../nats/client/login.ts";
 
 /** The login to the broker, beside what its URL contains. Paths are absolute. */
-export interface BrokerLogin {
-  readonly credentialsFile?: string;
-  readonly nkeyFile?: string;
-  readonly caFile?: string;
-  readonly certFile?: string;
-  readonly keyFile?: string;
-}
+export type BrokerLogin = NatsLogin;
 
 /** A broker and an installation on it. */
 export interface Target {
