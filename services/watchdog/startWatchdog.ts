@@ -112,7 +112,7 @@ function reportExits(
     const whose = turn === undefined ? "code outside of any turn" : "an agent's code";
     const message = `${whose} ended its process by ${how}`;
     if (turn !== undefined) endings.note(turn, message);
-    // In no turn, too: of a worker that ends without a reason, an agent is suspected (`SilentEnds`).
+    // In no turn, too: an agent is suspected of an end without a reason (`SilentEnds`).
     if (reports) report({ ending: { reason: message, turn, exactly: true } });
     const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
     writeStderr(logLine(log.format, { ...entry, fields: { ...log.fields, ...turn, stack } }));
