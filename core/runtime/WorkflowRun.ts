@@ -21,6 +21,7 @@ import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../input/runWorkflowSignal.ts";
+import { checkSize } from "../step/stepResult.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
@@ -40,11 +41,13 @@ import type {
   WorkflowCalls,
   WorkflowTerminateOptions,
 } from "../workflow/WorkflowCalls.ts";
-import { messageOf, stackOf } from "../errors/thrown.ts";
+import { messageOf, readable, stackOf } from "../errors/thrown.ts";
 import { defined } from "../collections/defined.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
+/** Names it in errors. */
+const RESULT = "the result of the workflow";
 /** Id of the one queue item. */
 const DRIVE = "drive";
 /**
@@ -265,9 +268,11 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
         workflowName: run.workflowName,
       };
       const value = await Promise.race([workflow.run(event, steps), execution.givenUp]);
-      output = jsonText(value, "the result of the workflow");
+      output = jsonText(value, RESULT);
+      if (output !== undefined) checkSize(output, (size) => new RangeError(`${RESULT} is ${size}`));
       if (!execution.isAbandoned) execution.checkEnd();
-    } catch (error) {
+    } catch (caught) {
+      const error = readable(caught);
       if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
       thrown = { error };
     }

@@ -31,11 +31,16 @@ export function resultText(
     throw new NotStorable(why.startsWith(what) ? why : `${what} can't be read: ${why}`);
   }
   const text = JSON.stringify(value) as string | undefined;
-  if (text !== undefined && text.length > RESULT_CHARS_MAX)
-    throw tooLarge(
-      `${text.length} characters of JSON, but at most ${RESULT_CHARS_MAX} are allowed: return a reference to the data, and not the data`,
-    );
+  if (text !== undefined) checkSize(text, tooLarge);
   return text;
+}
+
+/** Throws what `tooLarge` makes of the size of a result with more than `RESULT_CHARS_MAX`. */
+export function checkSize(text: string, tooLarge: (size: string) => Error): void {
+  if (text.length > RESULT_CHARS_MAX)
+    throw tooLarge(
+      `${text.length} characters of JSON, but at most ${RESULT_CHARS_MAX} are allowed: use a reference to the data, and not the data`,
+    );
 }
 
 /** Whether another attempt of a step is pointless, by its nature or because its author says so. */

@@ -288,9 +288,8 @@ export class Execution {
         record.dueMs = null;
         record.result = outcome.result ?? null;
         record.error = outcome.error ?? null;
-        this.put(record);
+        this.put(record, also);
         events.settled(record);
-        also?.();
         await runtime.flush();
       });
     } catch (error) {
@@ -305,13 +304,14 @@ export class Execution {
     this.look();
   }
 
-  /** A result that does not fit into the database fails its step. */
-  private put(record: StepRecord): void {
+  /** A result or a report that does not fit into the database fails its step. */
+  private put(record: StepRecord, also?: () => void): void {
     const { table } = this.host;
     try {
       table.put(record);
+      also?.();
     } catch (error) {
-      if (record.result === null) throw error;
+      if (record.result === null && also === undefined) throw error;
       record.result = null;
       record.error = describeThrown(error);
       table.put(record);

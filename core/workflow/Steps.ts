@@ -11,6 +11,7 @@ import { answerType, type Question } from "./AwaitedEvents.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { Execution } from "./Execution.ts";
 import type { StepRecord } from "./RunTable.ts";
+import { checkSize } from "../step/stepResult.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
 import { resolveConfig, type StepConfig, type WorkflowDuration } from "./stepConfig.ts";
 import { resolveUndo } from "./resolveUndo.ts";
@@ -192,8 +193,9 @@ export class Steps implements WorkflowStep {
   }
 
   async #report(name: string, report: Report): Promise<void> {
-    const { value } = report;
-    toJson(value, `step.${name}: the reported value`);
+    const what = `step.${name}: the reported value`;
+    const text = toJson(report.value, what);
+    if (text !== null) checkSize(text, (size) => new RangeError(`${what} is ${size}`));
     const send = (record: StepRecord): void => this.#host.report(record, report);
     await this.#execution.step("report", name, (record) => this.#execution.tell(record, send));
   }

@@ -22,7 +22,7 @@ import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts"
 import { routeAgentEmail, UnknownAgentNamespace } from "../../core/namespace/routeAgentEmail.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
-import { stackOf } from "../../core/errors/thrown.ts";
+import { readable, stackOf } from "../../core/errors/thrown.ts";
 
 export const ACCEPTED: MailAnswer = { _tag: "Accepted" };
 export const UNKNOWN_RECIPIENT: MailAnswer = {
@@ -50,7 +50,7 @@ export async function takeMessage(
     for (const [i, to] of waiting) {
       if (late?.aborted === true) return;
       answers[i] = await takeFor(services, message, to).catch((error: unknown) =>
-        failed(services, message, to, error),
+        failed(services, message, to, readable(error)),
       );
     }
   };

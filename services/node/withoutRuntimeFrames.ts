@@ -15,8 +15,11 @@ const RUNTIME = ["core/", "services/", "chunks/"].map(
 );
 const OTHERS = ["node:", "(<anonymous>)"];
 
-const isRuntime = (line: string): boolean =>
-  line.startsWith(FRAME) && [...RUNTIME, ...OTHERS].some((part) => line.includes(part));
+const isAuthors = (line: string): boolean =>
+  line.startsWith(FRAME) && ![...RUNTIME, ...OTHERS].some((part) => line.includes(part));
+
+/** Whether code of a module, or of a package that it uses, is part of the stack. */
+export const hasAuthorFrames = (stack: string): boolean => stack.split("\n").some(isAuthors);
 
 /** A stack of this package's frames only stays as it is. Causes are shortened too. */
 export const withoutRuntimeFrames = (stack: string): string =>
@@ -24,7 +27,7 @@ export const withoutRuntimeFrames = (stack: string): string =>
     .split(CAUSED_BY)
     .map((part) => {
       const lines = part.split("\n");
-      const last = lines.findLastIndex((line) => line.startsWith(FRAME) && !isRuntime(line));
+      const last = lines.findLastIndex(isAuthors);
       const end = lines.findLastIndex((line) => line.startsWith(FRAME));
       return last < 0 ? part : [...lines.slice(0, last + 1), ...lines.slice(end + 1)].join("\n");
     })

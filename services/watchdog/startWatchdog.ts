@@ -8,7 +8,7 @@
  * over when the leases have expired. What the agents had stored is not affected, and the input that
  * held the thread counts as one that may have ended its host (`core/input/Suspects`).
  *
- * The log also names the agent whose code ends its process (`watchExits`).
+ * The log also names the code that ends its process, and its agent (`watchExits`).
  */
 import { url as debuggerUrl } from "node:inspector";
 import { getHeapStatistics } from "node:v8";
@@ -17,9 +17,10 @@ import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { logLine } from "../node/logLine.ts";
+import { hasAuthorFrames } from "../node/withoutRuntimeFrames.ts";
 import { writeStderr } from "../node/writeStderr.ts";
 import { ownFile } from "../ownPackage/ownFile.ts";
-import { Board } from "./Board.ts";
+import { Board, type NamedTurn, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { EnteredTurns } from "./EnteredTurns.ts";
 import { residentMb } from "./judgeMemory.ts";
@@ -98,24 +99,30 @@ export function startWatchdog(ambient: AmbientShape, options: WatchdogOptions): 
   };
 }
 
-/** Logs and notes whose code ends this process. The returned function ends the watch. */
+/** Logs and notes whose code ends this process, unless it is the process's own. */
 function reportExits(
   turns: WatchedTurns,
   { log, endings: folder, reports }: Pick<WatchdogOptions, "log" | "endings" | "reports">,
 ): () => void {
   const endings = new Endings(folder);
   endings.forgetOld(machineTime.nowMs());
-  return watchExits((how) => {
-    const named = turns.current();
-    if (named === undefined || callingAgent() === undefined) return;
-    const { limitMs: _limitMs, ...fields } = named;
-    const message = `an agent's code ended its process by ${how}`;
-    endings.note(fields, message);
-    if (reports) report({ ending: { reason: message, turn: fields, exactly: true } });
+  return watchExits((how, stack) => {
+    const turn = callingAgent() === undefined ? undefined : withoutLimit(turns.current());
+    if (turn === undefined && !hasAuthorFrames(stack)) return;
+    const whose = turn === undefined ? "code outside of any turn" : "an agent's code";
+    const message = `${whose} ended its process by ${how}`;
+    if (turn !== undefined) endings.note(turn, message);
+    // In no turn, too: an agent is suspected of an end without a reason (`SilentEnds`).
+    if (reports) report({ ending: { reason: message, turn, exactly: true } });
     const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
-    const all = { ...log.fields, ...fields, stack: stackOf() };
-    writeStderr(logLine(log.format, { ...entry, fields: all }));
+    writeStderr(logLine(log.format, { ...entry, fields: { ...log.fields, ...turn, stack } }));
   });
+}
+
+function withoutLimit(turn: WatchedTurn | undefined): NamedTurn | undefined {
+  if (turn === undefined) return undefined;
+  const { limitMs: _limitMs, ...named } = turn;
+  return named;
 }
 
 /** Calls `check` before each beat. The returned function ends the beats. */
@@ -137,8 +144,6 @@ function startThread(workerData: WatchdogData): Worker {
   thread.unref();
   return thread;
 }
-
-const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");
 
 function givenSemiSpaceMb(): number | undefined {
   const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""].join(" ");

@@ -1,6 +1,7 @@
 /**
  * Notices when code of this process ends it: by `process.exit()`, `process.abort()`, a signal to
- * itself, and what else leads to the same. `startWatchdog` logs whose code it was.
+ * itself, and what else leads to the same. `startWatchdog` logs whose code it was, and `watchLoad`
+ * that of a module that loads.
  */
 import { constants } from "node:os";
 
@@ -10,8 +11,12 @@ const FATAL: ReadonlySet<unknown> = new Set(
     .map((name) => [name, constants.signals[name]]).flat(),
 ); // prettier-ignore
 
-/** Calls `onEnd` before the code of this process ends it. */
-export function watchExits(onEnd: (how: string) => void): () => void {
+/**
+ * Calls `report` before the code of this process ends it. `stack`: of that call, as lines; they may
+ * be all the runtime's.
+ */
+export function watchExits(report: (how: string, stack: string) => void): () => void {
+  const onEnd = (how: string): void => report(how, stackAbove());
   // `process.exit()` calls `reallyExit` by its name, in every release of Node.
   const ends = process as NodeJS.Process & { reallyExit: NodeJS.Process["exit"] };
   const { reallyExit, abort, kill, disconnect, emit } = ends;
@@ -41,3 +46,6 @@ export function watchExits(onEnd: (how: string) => void): () => void {
   Object.assign(ends, { emit: emitNamed });
   return () => void Object.assign(process, { reallyExit, abort, kill, disconnect, emit });
 }
+
+/** Without this function, the one that calls `report`, and the replaced function. */
+const stackAbove = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");

@@ -1,14 +1,18 @@
 /**
  * Watches the load of a module: says which source line blocks the thread, if code at its top level
- * does so for long. No timer of the main thread runs then, so a thread says it (`loadThread`).
- * Agents do not run yet; `startWatchdog` watches them.
+ * does so for long, and which one ends the process. No timer of the main thread runs while it is
+ * blocked, so a thread says it (`loadThread`). Agents do not run yet; `startWatchdog` watches them.
  */
 import { url as debuggerUrl } from "node:inspector";
 import { Worker } from "node:worker_threads";
+import { withoutLoadMark } from "../node/loadMark.ts";
+import { hasAuthorFrames, withoutRuntimeFrames } from "../node/withoutRuntimeFrames.ts";
+import { writeStderr } from "../node/writeStderr.ts";
 import { ownFile } from "../ownPackage/ownFile.ts";
 import { Board } from "./Board.ts";
 import { answerWhatRuns } from "./pausedCode.ts";
 import { sourceLine } from "./sourceLine.ts";
+import { watchExits } from "./watchExits.ts";
 
 /** As often as the thread looks. */
 const BEAT_MS = 50;
@@ -42,7 +46,14 @@ export function watchLoad(file: string, heldMsMax: number): () => void {
     execArgv: [],
   });
   thread.unref();
+  const unwatch = watchExits((how, stack) => {
+    if (!hasAuthorFrames(stack)) return;
+    writeStderr(
+      `${file} ended its process by ${how} while loading:\n${withoutLoadMark(withoutRuntimeFrames(stack))}\n`,
+    );
+  });
   return () => {
+    unwatch();
     clearInterval(beats);
     void thread.terminate();
   };

@@ -221,6 +221,19 @@ describe("agents dev", () => {
     );
   });
 
+  it("names the line of the module's top level that ends its process", async () => {
+    writeFileSync(at("server.ts"), `${MODULE("one")}\nprocess.exit(3);\n`);
+    const line = MODULE("one").split("\n").length + 1;
+    const dev = start(["dev", ...FREE]);
+    expect(await dev.ended).toBe(1);
+    expect(dev.errors).toMatch(
+      new RegExp(
+        `^server\\.ts ended its process by process\\.exit\\(\\) while loading:\n[^]*?server\\.ts:${line}:`,
+        "m",
+      ),
+    );
+  });
+
   it("goes on with a change although the code before it waits at its top level without end", async () => {
     writeFileSync(at("server.ts"), MODULE("one"));
     const dev = start(["dev", ...FREE]);

@@ -394,6 +394,13 @@ describe("a message to a hundred recipients", () => {
     expect((await failing.answer)._tag).toBe("Later");
     expect(failing.begun).toEqual(everyone);
 
+    const odd = await take(25 * MIB, (to) => {
+      const { proxy, revoke } = Proxy.revocable({}, {});
+      revoke();
+      if (to === "r3@x.org") throw proxy;
+    });
+    expect((await odd.answer)._tag).toBe("Later");
+
     const hung = await take(25 * MIB, (to) => (to === "r3@x.org" ? new Promise(() => {}) : null));
     await pollUntil("the others are served", () => {
       const done = hung.begun.length === 100;

@@ -92,6 +92,31 @@ describe("a turn that ends its process", () => {
   );
 });
 
+const OUTSIDE = "code outside of any turn ended its process by process.exit()";
+/** The second end could be anybody's. */
+const ENDS = 3;
+describe("code of no turn that ends its process", () => {
+  test(
+    "is named, and no agent is blamed for it",
+    async () => {
+      const told = () => rig.host.lines.filter(({ message }) => message === OUTSIDE);
+      for (let n = 1; n <= ENDS; n++) {
+        expect([200, 202]).toContain(await send("holder", "outside", { how: "outside" }));
+        await pollUntil(
+          `process ${n} has ended`,
+          () => told().length >= n || { done: false, saw: rig.host.told() },
+          { timeoutMs: TIMEOUT_MS },
+        );
+        await pollUntil("the agent answers", () => answers("outside"), { timeoutMs: TIMEOUT_MS });
+      }
+      for (const { stack } of told()) expect(stack).toMatch(/holdingModule\.ts:\d+/);
+      expect(linesOf("outside", "it now runs in its own process")).toEqual([]);
+      expectEnded(told().length);
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
 describe("a turn that makes its process stop in order", () => {
   test.each([
     ["disconnect", "process.disconnect()"],

@@ -1,6 +1,7 @@
 /** Steps whose end the run's record must say, whatever a replay finds. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
+import { RunSignals } from "../../core/workflow/RunSignals.ts";
 import { RunTable } from "../../core/workflow/RunTable.ts";
 import * as orders from "./orders.ts";
 import { AnyWorkflow, Shop, world } from "./orders.ts";
@@ -81,4 +82,67 @@ test("an unknown option is refused: of a wait, of a start, of an answer, of a li
     'TypeError: rejectWorkflow: unknown option "approve"; the options are approval, by',
     'TypeError: getApprovals: unknown option "state"; the options are id, name, status',
   ]);
+});
+
+test.each(["sendEvent", "reportComplete", "updateAgentState"] as const)(
+  "a report of more than 16 Mi characters is refused (%s), and the run goes on",
+  async (method) => {
+    AnyWorkflow.code = async (_, step) => step[method]("x".repeat(16 * 1024 * 1024)).catch(String);
+    const id = await shop().start("AnyWorkflow", {});
+    await rig.advance("1 s");
+    const { output } = (await shop().look("AnyWorkflow", id)) as { output: string };
+    expect(output).toMatch(
+      new RegExp(`^RangeError: step.${method}: the reported value is 16777218 characters of JSON`),
+    );
+  },
+);
+
+test("a report that does not fit into the database fails its step, and the run goes on", async () => {
+  using _ = vi.spyOn(RunSignals.prototype, "report").mockImplementation(() => {
+    throw new Error("database or disk is full");
+  });
+  AnyWorkflow.code = async (_workflow, step) => {
+    world.act("run");
+    return step.sendEvent("much").catch(String);
+  };
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 hour");
+  expect(await shop().look("AnyWorkflow", id)).toEqual({
+    status: "complete",
+    output: "Error: database or disk is full",
+  });
+  expect(world.calls).toEqual(["run"]);
+});
+
+test("a result of more than 16 Mi characters ends the workflow with an error", async () => {
+  AnyWorkflow.code = async () => {
+    world.act("run");
+    return "x".repeat(16 * 1024 * 1024);
+  };
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 s");
+  expect(await shop().look("AnyWorkflow", id)).toEqual({
+    status: "errored",
+    error: {
+      name: "RangeError",
+      message: expect.stringMatching(/^the result of the workflow is 16777218 characters of JSON/),
+    },
+  });
+  expect(world.calls).toEqual(["run"]);
+});
+
+test("an error that can't be looked at ends the workflow at once", async () => {
+  AnyWorkflow.code = async () => {
+    world.act("run");
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    throw proxy;
+  };
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 hour");
+  expect(await shop().look("AnyWorkflow", id)).toEqual({
+    status: "errored",
+    error: { name: "Error", message: "a value that can't be read as text" },
+  });
+  expect(world.calls).toEqual(["run"]);
 });
