@@ -5,6 +5,7 @@
  */
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -155,6 +156,7 @@ const serveRoles = (
       metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
       metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
     }
+    yield* checkSubscriptions(nats);
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
@@ -219,16 +221,29 @@ const prepareRuntime = (
   );
 };
 
+/**
+ * Fails with `NotPermitted` if the login may not have one of the subscriptions so far: the process
+ * would serve, and never receive what others send it. The server refuses them before it answers.
+ */
+const checkSubscriptions = ({ connection, waitingWrites }: NatsShape) =>
+  Effect.tryPromise({
+    try: async () => {
+      await connection.roundTripMs().catch(() => undefined);
+      await setImmediate(); // the client reports refusals a few steps after it reads them
+      if (waitingWrites.refusedSubscription !== undefined) throw waitingWrites.refusedSubscription;
+    },
+    catch: (error) => error,
+  });
+
 /** `lease`: of the process's own lease. */
 function longestUnstored(
   { waitingWrites }: Pick<NatsShape, "waitingWrites">,
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
   const nowMs = machineTime.monotonicMs();
-  const all = waitingWrites.all.map(({ what, sinceMs, why }) => ({
-    what,
+  const all = waitingWrites.all.map(({ sinceMs, ...rest }) => ({
     forMs: nowMs - sinceMs,
-    why,
+    ...rest,
   }));
   if (lease !== undefined) all.push({ what: "stored this process's lease", ...lease });
   return all.toSorted((a, b) => b.forMs - a.forMs)[0];

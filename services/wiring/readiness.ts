@@ -27,6 +27,8 @@ export interface Unstored {
   readonly forMs: number;
   /** The reason of the last attempt. */
   readonly why: string;
+  /** The login lacks a right. */
+  readonly isRefusal: boolean;
 }
 
 export interface ReadinessFacts {
@@ -56,11 +58,19 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
   return `history: ${counted(failed, "agent")} could not be trimmed and ${failed === 1 ? "keeps" : "keep"} all history; the last: ${reason}`;
 }
 
+const RIGHTS_REMEDY =
+  "Compare the login's rights with deploy/nats/permissions.conf of this release, reload the servers, and restart this process";
+const STORAGE_REMEDY =
+  'Its disk or a limit may be full, or the stream lost ("agents provision" creates it)';
+
 /** Undefined for what an election of the broker may explain. */
-const describeUnstored = (unstored: Unstored | undefined, overdueMs: number): string | undefined =>
-  unstored === undefined || unstored.forMs <= overdueMs
-    ? undefined
-    : `the broker has not ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s: ${unstored.why}. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)`;
+function describeUnstored(unstored: Unstored | undefined, overdueMs: number): string | undefined {
+  if (unstored === undefined) return undefined;
+  const { what, forMs, why, isRefusal } = unstored;
+  if (forMs <= overdueMs && !isRefusal) return undefined;
+  const remedy = isRefusal ? RIGHTS_REMEDY : STORAGE_REMEDY;
+  return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${why}. ${remedy}`;
+}
 
 export function readinessOf(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;

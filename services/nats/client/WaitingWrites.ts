@@ -1,12 +1,18 @@
 /**
  * What the process can't store at the broker, for `/readyz` and `agents_unstored_seconds`: events
  * (`NatsJournal`), timers (`NatsTimers`), consumers of shards (`ShardConsumer`) and of due timers
- * (`DueRelay`). A body that can't be read is here, too (`DeliveryBodies`): inputs wait for it.
+ * (`DueRelay`). A body that can't be read is here, too (`DeliveryBodies`): inputs wait for it. So
+ * is a subscription that the login may not have: others wait for what this process never receives.
  *
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
- * refused each time. It waits until one of its kind is stored, or nobody has tried for a while.
+ * refused each time. It waits until one of its kind is stored, or nobody has tried for a while. A
+ * refused subscription stays, because the client has given it up.
  */
+import { NotPermitted } from "../../../core/bus/Bus.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
+import { ELECTIONS } from "./AckPublisher.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
+import { notPermitted } from "./ReplyInbox.ts";
 
 /** What is sent again and again until it is stored. */
 export interface WaitingWrite {
@@ -14,9 +20,23 @@ export interface WaitingWrite {
   readonly what: string;
   /** By `performance.now()`. */
   readonly sinceMs: number;
-  /** The reason of the last attempt. */
-  why: string;
+  /** Why the last attempt failed: what was thrown, or a text. */
+  reason: unknown;
 }
+
+/** A waiting write, for people. */
+interface Waiting extends Pick<WaitingWrite, "what" | "sinceMs"> {
+  readonly why: string;
+  /** The login lacks a right. */
+  readonly isRefusal: boolean;
+}
+
+const describe = ({ what, sinceMs, reason }: WaitingWrite): Waiting => ({
+  what,
+  sinceMs,
+  why: messageOf(reason),
+  isRefusal: reason instanceof NotPermitted,
+});
 
 /** Agents whose events are refused start again within half a minute (`SlotStart`). */
 const TRIED_MS_MAX = 45_000;
@@ -24,15 +44,33 @@ const TRIED_MS_MAX = 45_000;
 export class WaitingWrites {
   private readonly begun = new Set<WaitingWrite>();
   private readonly refused = new Map<string, { write: WaitingWrite; expiry: NodeJS.Timeout }>();
+  private subscription: WaitingWrite | undefined;
 
-  constructor(private readonly connection: Pick<NatsConnectionShape, "connected">) {}
+  constructor(private readonly connection: Pick<NatsConnectionShape, "connected" | "onDenied">) {
+    connection.onDenied((subject, operation) => {
+      // Without elections, lost acks are noticed later, and nobody waits.
+      if (operation === "publish" || subject === ELECTIONS) return;
+      this.subscription ??= {
+        what: `delivered ${subject}`,
+        sinceMs: performance.now(),
+        reason: new NotPermitted({ message: notPermitted(subject) }),
+      };
+    });
+  }
 
-  get all(): ReadonlyArray<WaitingWrite> {
-    return [...this.begun, ...Array.from(this.refused.values(), ({ write }) => write)];
+  get all(): ReadonlyArray<Waiting> {
+    const tried = [...this.begun, ...Array.from(this.refused.values(), ({ write }) => write)];
+    const { subscription } = this;
+    return (subscription === undefined ? tried : [subscription, ...tried]).map(describe);
+  }
+
+  /** The first subscription that the login may not have. */
+  get refusedSubscription(): NotPermitted | undefined {
+    return this.subscription?.reason as NotPermitted | undefined;
   }
 
   begin(what: string): WaitingWrite {
-    const write = { what, sinceMs: performance.now(), why: "not tried" };
+    const write = { what, sinceMs: performance.now(), reason: "not tried" };
     this.begun.add(write);
     return write;
   }
@@ -45,11 +83,11 @@ export class WaitingWrites {
    * Returns whether a line of the log is due. One refusal may be the end of an election, and a lost
    * connection has a line of its own.
    */
-  refuse(what: string, why: string): boolean {
+  refuse(what: string, reason: unknown): boolean {
     const known = this.refused.get(what);
     clearTimeout(known?.expiry);
-    const write = known?.write ?? { what, sinceMs: performance.now(), why };
-    write.why = why;
+    const write = known?.write ?? { what, sinceMs: performance.now(), reason };
+    write.reason = reason;
     const expiry = setTimeout(() => this.stored(what), TRIED_MS_MAX).unref();
     this.refused.set(what, { write, expiry });
     return known !== undefined && this.connection.connected();
