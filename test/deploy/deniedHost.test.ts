@@ -109,3 +109,16 @@ test("a gateway that may not receive frames for its sockets ends", async () => {
     /agents: The broker refuses it: the login may not use agents\.gateway\.[^ ]+\. Is it the login/,
   );
 });
+
+test("a host that may not answer calls is not ready once it has tried", async () => {
+  const broker = await deployWithout("agents.answer.>");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs });
+  const host = await installation.startHost("host");
+  const { gateway } = installation;
+  await gateway.ready();
+  void fetch(`${gateway.url}/agents/ledger/one`).catch(() => undefined); // ended with the gateway
+  await isNotReady(
+    host,
+    /not passed on what this process answers for \d+ s: the login may not use agents\.answer\.gateway\./,
+  );
+});

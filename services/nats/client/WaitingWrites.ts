@@ -2,7 +2,8 @@
  * What the process can't store at the broker, for `/readyz` and `agents_unstored_seconds`: events
  * (`NatsJournal`), timers (`NatsTimers`), consumers of shards (`ShardConsumer`) and of due timers
  * (`DueRelay`). A body that can't be read is here, too (`DeliveryBodies`): inputs wait for it. So
- * is a subscription that the login may not have: others wait for what this process never receives.
+ * is a subscription that the login may not have, and answers that it may not send: those who wait
+ * for them learn nothing.
  *
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while. A
@@ -10,6 +11,7 @@
  */
 import { NotPermitted } from "../../../core/bus/Bus.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
+import type { Subjects } from "../../../schemas/Subjects.ts";
 import { ELECTIONS } from "./AckPublisher.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 import { notPermitted } from "./ReplyInbox.ts";
@@ -46,15 +48,19 @@ export class WaitingWrites {
   private readonly refused = new Map<string, { write: WaitingWrite; expiry: NodeJS.Timeout }>();
   private subscription: WaitingWrite | undefined;
 
-  constructor(private readonly connection: Pick<NatsConnectionShape, "connected" | "onDenied">) {
+  constructor(
+    private readonly connection: Pick<NatsConnectionShape, "connected" | "onDenied">,
+    subjects: Pick<Subjects, "isAnswerAddress" | "isOfGateway">,
+  ) {
     connection.onDenied((subject, operation) => {
-      // Without elections, lost acks are noticed later, and nobody waits.
-      if (operation === "publish" || subject === ELECTIONS) return;
-      this.subscription ??= {
-        what: `delivered ${subject}`,
-        sinceMs: performance.now(),
-        reason: new NotPermitted({ message: notPermitted(subject) }),
-      };
+      const reason = new NotPermitted({ message: notPermitted(subject) });
+      if (operation === "publish") {
+        // Who sends anything else learns of the refusal, or nobody waits for it.
+        if (subjects.isAnswerAddress(subject) || subjects.isOfGateway(subject))
+          this.refuse("passed on what this process answers", reason);
+      } else if (subject !== ELECTIONS)
+        // Without elections, lost acks are noticed later.
+        this.subscription ??= { what: `delivered ${subject}`, sinceMs: performance.now(), reason };
     });
   }
 
