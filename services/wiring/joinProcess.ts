@@ -171,6 +171,7 @@ const serveRoles = (
           host,
           gateway: gateway?.gateway,
           unstored: unstored(),
+          refusal: nats.waitingWrites.refusal,
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),

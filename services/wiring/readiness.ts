@@ -40,6 +40,8 @@ export interface ReadinessFacts {
   readonly gateway: (ShardCounts & { readonly shardsEverOwned: number }) | undefined;
   /** What the broker has not stored for the longest time. */
   readonly unstored?: Unstored | undefined;
+  /** What the login lacks, by what the broker refused last. */
+  readonly refusal?: string | undefined;
   readonly shards: number;
   readonly leaseTtlMs: number;
   /** A line for people. */
@@ -72,7 +74,19 @@ function describeUnstored(unstored: Unstored | undefined, overdueMs: number): st
   return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${why}. ${remedy}`;
 }
 
+/** What was refused may explain why the process is not ready, or what fails. A reason is one line. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
+  const { refusal } = facts;
+  const readiness = decide(facts);
+  if (refusal === undefined) return readiness;
+  const told = `${refusal}. ${RIGHTS_REMEDY}`;
+  if (readiness.ready) return { ready: true, note: `${readiness.note}\nrights: ${told}` };
+  return readiness.reason.includes(RIGHTS_REMEDY)
+    ? readiness
+    : { ready: false, reason: `${readiness.reason}; ${told}` };
+}
+
+function decide(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;
   if (!connected) return { ready: false, reason: "the broker can't be reached" };
   const overdueMs = UNOWNED_TTLS_MAX * facts.leaseTtlMs;

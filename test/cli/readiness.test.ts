@@ -65,6 +65,20 @@ describe("a gateway", () => {
   });
 });
 
+test("what the broker refused is reported, whether or not the process is ready", () => {
+  const refusal = "the login may not use $JS.API.CONSUMER.CREATE.agents_INBOX.x";
+  const told = `${refusal}. Compare the login's rights with deploy/nats/permissions.conf`;
+  expect(readinessOf({ ...gatewayAlone, refusal })).toMatchObject({
+    ready: true,
+    note: expect.stringContaining(`durability: weak\nrights: ${told}`) as string,
+  });
+  const host = { ready: false, shardsUnowned: 5, shardsOverdue: 4 };
+  expect(readinessOf({ ...gatewayAlone, gateway: undefined, host, refusal })).toMatchObject({
+    ready: false,
+    reason: expect.stringContaining(`no host for more than 10 s; ${told}`) as string,
+  });
+});
+
 describe("a host", () => {
   test("is ready when it owns its share of shards", () => {
     const hostAlone = { ...gatewayAlone, gateway: undefined };

@@ -119,6 +119,26 @@ test("a host that may not answer calls is not ready once it has tried", async ()
   void fetch(`${gateway.url}/agents/ledger/one`).catch(() => undefined); // ended with the gateway
   await isNotReady(
     host,
-    /not passed on what this process answers for \d+ s: the login may not use agents\.answer\.gateway\./,
+    /not accepted an answer, a pull or an ack for \d+ s: the login may not use agents\.answer\.gateway\./,
+  );
+});
+
+test("a host that can't start its shards says which right is missing", async () => {
+  const broker = await deployWithout("$JS.API.CONSUMER.CREATE.agents_INBOX.>");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const host = await installation.startHost("host");
+  await isNotReady(
+    host,
+    /shards .*; the login may not use \$JS\.API\.CONSUMER\.CREATE\.agents_INBOX\./,
+  );
+});
+
+test.each(["INBOX", "TIMERS"])("a host that may not pull from %s is not ready", async (kind) => {
+  const broker = await deployWithout(`$JS.API.CONSUMER.MSG.NEXT.agents_${kind}.*`);
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const host = await installation.startHost("host");
+  await isNotReady(
+    host,
+    new RegExp(`the login may not use \\$JS\\.API\\.CONSUMER\\.MSG\\.NEXT\\.agents_${kind}\\.`),
   );
 });

@@ -2,8 +2,8 @@
  * What the process can't store at the broker, for `/readyz` and `agents_unstored_seconds`: events
  * (`NatsJournal`), timers (`NatsTimers`), consumers of shards (`ShardConsumer`) and of due timers
  * (`DueRelay`). A body that can't be read is here, too (`DeliveryBodies`): inputs wait for it. So
- * is a subscription that the login may not have, and answers that it may not send: those who wait
- * for them learn nothing.
+ * is a subscription that the login may not have, and answers, pulls and acks that it may not send:
+ * no reply to them is awaited, so nobody else learns of it.
  *
  * A write that is tried in one place begins and ends there. One whose caller tries again later is
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while. A
@@ -43,10 +43,13 @@ const describe = ({ what, sinceMs, reason }: WaitingWrite): Waiting => ({
 /** Agents whose events are refused start again within half a minute (`SlotStart`). */
 const TRIED_MS_MAX = 45_000;
 
+const PULL_OR_ACK = /^\$JS\.(?:ACK|API\.CONSUMER\.MSG\.NEXT)\./;
+
 export class WaitingWrites {
   private readonly begun = new Set<WaitingWrite>();
   private readonly refused = new Map<string, { write: WaitingWrite; expiry: NodeJS.Timeout }>();
   private subscription: WaitingWrite | undefined;
+  private lastRefusal: { readonly why: string; readonly atMs: number } | undefined;
 
   constructor(
     private readonly connection: Pick<NatsConnectionShape, "connected" | "onDenied">,
@@ -54,10 +57,14 @@ export class WaitingWrites {
   ) {
     connection.onDenied((subject, operation) => {
       const reason = new NotPermitted({ message: notPermitted(subject) });
+      this.lastRefusal = { why: reason.message, atMs: performance.now() };
       if (operation === "publish") {
-        // Who sends anything else learns of the refusal, or nobody waits for it.
-        if (subjects.isAnswerAddress(subject) || subjects.isOfGateway(subject))
-          this.refuse("passed on what this process answers", reason);
+        if (
+          subjects.isAnswerAddress(subject) ||
+          subjects.isOfGateway(subject) ||
+          PULL_OR_ACK.test(subject)
+        )
+          this.refuse("accepted an answer, a pull or an ack", reason);
       } else if (subject !== ELECTIONS)
         // Without elections, lost acks are noticed later.
         this.subscription ??= { what: `delivered ${subject}`, sinceMs: performance.now(), reason };
@@ -68,6 +75,12 @@ export class WaitingWrites {
     const tried = [...this.begun, ...Array.from(this.refused.values(), ({ write }) => write)];
     const { subscription } = this;
     return (subscription === undefined ? tried : [subscription, ...tried]).map(describe);
+  }
+
+  /** What the login lacks, by what the broker refused last; undefined some time after that. */
+  get refusal(): string | undefined {
+    const { why, atMs = -Infinity } = this.lastRefusal ?? {};
+    return performance.now() - atMs <= TRIED_MS_MAX ? why : undefined;
   }
 
   /** The first subscription that the login may not have. */
