@@ -5,7 +5,6 @@
  */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -28,6 +27,7 @@ import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { describeDurability } from "../nats/setup/durability.ts";
 import { Nats, type NatsShape } from "../nats/client/Nats.ts";
+import { checkSubscriptions } from "../nats/client/WaitingWrites.ts";
 import { callDepth, callingAgent } from "../node/AsyncAmbient.ts";
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
@@ -156,7 +156,10 @@ const serveRoles = (
       metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
       metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
     }
-    yield* checkSubscriptions(nats);
+    yield* Effect.tryPromise({
+      try: () => checkSubscriptions(nats.connection, nats.waitingWrites),
+      catch: (error) => error,
+    });
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
@@ -221,20 +224,6 @@ const prepareRuntime = (
     (remove) => Effect.sync(remove),
   );
 };
-
-/**
- * Fails with `NotPermitted` if the login may not have one of the subscriptions so far: the process
- * would serve, and never receive what others send it. The server refuses them before it answers.
- */
-const checkSubscriptions = ({ connection, waitingWrites }: NatsShape) =>
-  Effect.tryPromise({
-    try: async () => {
-      await connection.roundTripMs().catch(() => undefined);
-      await setImmediate(); // the client reports refusals a few steps after it reads them
-      if (waitingWrites.refusedSubscription !== undefined) throw waitingWrites.refusedSubscription;
-    },
-    catch: (error) => error,
-  });
 
 /** `lease`: of the process's own lease. */
 function longestUnstored(

@@ -74,7 +74,7 @@ function describeUnstored(unstored: Unstored | undefined, overdueMs: number): st
   return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${why}. ${remedy}`;
 }
 
-/** What was refused may explain why the process is not ready, or what fails. A reason is one line. */
+/** A refusal may explain why the process is not ready, or what fails. A reason is one line. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
   const { refusal } = facts;
   const readiness = decide(facts);

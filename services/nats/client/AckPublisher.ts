@@ -38,7 +38,7 @@ export type PublishOutcome =
 
 export type NotStored = Exclude<PublishOutcome, { readonly _tag: "Stored" }>;
 
-/** The error of a message that may not be stored: `NotPermitted` where the login lacks the right. */
+/** The error of a message that was not stored: `NotPermitted` where the login lacks the right. */
 export const errorOf = ({ _tag, message }: NotStored): BrokerUnavailable =>
   new (_tag === "Denied" ? NotPermitted : BrokerUnavailable)({ message });
 

@@ -9,6 +9,7 @@
  * refused each time. It waits until one of its kind is stored, or nobody has tried for a while. A
  * refused subscription stays, because the client has given it up.
  */
+import { setImmediate } from "node:timers/promises";
 import { NotPermitted } from "../../../core/bus/Bus.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 import type { Subjects } from "../../../schemas/Subjects.ts";
@@ -120,4 +121,18 @@ export class WaitingWrites {
     clearTimeout(this.refused.get(what)?.expiry);
     this.refused.delete(what);
   }
+}
+
+/**
+ * Rejects with `NotPermitted` if the login may not have one of the subscriptions so far: the
+ * process would serve, and never receive what others send it. The server refuses them before it
+ * answers the round trip.
+ */
+export async function checkSubscriptions(
+  connection: Pick<NatsConnectionShape, "roundTripMs">,
+  writes: Pick<WaitingWrites, "refusedSubscription">,
+): Promise<void> {
+  await connection.roundTripMs().catch(() => undefined);
+  await setImmediate(); // the client reports refusals a few steps after it reads them
+  if (writes.refusedSubscription !== undefined) throw writes.refusedSubscription;
 }
