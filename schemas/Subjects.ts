@@ -239,6 +239,10 @@ export class Subjects {
   gateway(gateway: string, topic: "frame" | "reply" | "census"): string {
     return `${this.namespace}.gateway.${encodeToken(gateway)}.${topic}`;
   }
+  /** Whether only a gateway receives what is published on the subject. */
+  isOfGateway(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.gateway.`);
+  }
   /** Whether a gateway awaits answers on it: hosts answer inputs on such subjects only. */
   isGatewayReply(subject: string): boolean {
     const [namespace, kind, gateway, topic, ...more] = subject.split(".");

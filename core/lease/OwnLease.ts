@@ -8,6 +8,7 @@
  * 3. After `release` nothing is claimed. A claim that is already on its way is released when its
  *    ack arrives.
  */
+import { NotPermitted } from "../bus/Bus.ts";
 import { messageOf } from "../errors/thrown.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
@@ -29,6 +30,8 @@ export interface LeaseFailure {
   readonly forMs: number;
   /** The error of the last attempt. */
   readonly why: string;
+  /** The login may not store it. */
+  readonly isRefusal: boolean;
 }
 
 export class OwnLease {
@@ -37,7 +40,7 @@ export class OwnLease {
   private released = false;
   /** When the last renewal that was stored began, by the monotonic clock. */
   private renewedMs: number;
-  private why = "no answer yet";
+  private reason: unknown = "no answer yet";
 
   constructor(private readonly options: OwnLeaseOptions) {
     this.renewedMs = options.time.monotonicMs();
@@ -56,7 +59,9 @@ export class OwnLease {
   get failure(): LeaseFailure | undefined {
     const { leases, time } = this.options;
     const forMs = time.monotonicMs() - this.renewedMs;
-    return forMs > leases.ttlMs ? { forMs, why: this.why } : undefined;
+    return forMs > leases.ttlMs
+      ? { forMs, why: messageOf(this.reason), isRefusal: this.reason instanceof NotPermitted }
+      : undefined;
   }
 
   /** Renews the lease, or claims it when there is none. Never rejects: a failure is logged. */
@@ -80,7 +85,7 @@ export class OwnLease {
       await this.renewOrClaim();
       this.renewedMs = startMs;
     } catch (error) {
-      this.why = messageOf(error);
+      this.reason = error;
       log.warn("a process's own lease could not be renewed", { key, error: String(error) });
     }
   }

@@ -72,12 +72,11 @@ export class DeliveryBodies {
         waitingWrites.stored(what);
         return data;
       } catch (error) {
-        const why = messageOf(error);
-        if (waitingWrites.refuse(what, why))
+        if (waitingWrites.refuse(what, error))
           connection.log("warn", "an input's body can't be read; its shard's inputs wait", {
             stream,
             seq: delivery.seq,
-            why,
+            why: messageOf(error),
           });
         await retryPause(connection, attempt, signal);
       }

@@ -15,7 +15,6 @@
  * stream.
  */
 import type { Msg } from "@nats-io/nats-core";
-import { messageOf } from "../../core/errors/thrown.ts";
 import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import type { NatsShape } from "./client/Nats.ts";
 import { plain } from "./client/ReplyInbox.ts";
@@ -78,7 +77,7 @@ export class DueRelay {
         for (; !signal.aborted; attempt = 0) await this.pull(stream, group, signal);
       } catch (error) {
         if (signal.aborted || nats.connection.client.isClosed()) return;
-        nats.waitingWrites.refuse(what, messageOf(error));
+        nats.waitingWrites.refuse(what, error);
         nats.connection.log("warn", "the pull of due timers is retried", {
           stream,
           why: String(error),

@@ -14,10 +14,9 @@ import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
-import { BrokerUnavailable, NotPermitted } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
-import type { PublishOutcome } from "./client/AckPublisher.ts";
+import { errorOf, type PublishOutcome } from "./client/AckPublisher.ts";
 import {
   base64Url,
   bodyStore,
@@ -217,9 +216,8 @@ function ttlOf(name: string): { readonly headers?: HeaderBlock } {
  */
 function checkStored(store: BlobStore, outcome: PublishOutcome): void {
   if (outcome._tag === "Stored") return;
-  if (outcome._tag === "Denied") throw new NotPermitted({ message: outcome.message });
   const isThere = outcome._tag === "Refused" && outcome.code === ApiCode.subjectFull;
-  if (!(store.isWriteOnce && isThere)) throw new BrokerUnavailable({ message: outcome.message });
+  if (!(store.isWriteOnce && isThere)) throw errorOf(outcome);
 }
 
 /** Undefined for a subject that this project does not write: `00` is not another chunk 0. */

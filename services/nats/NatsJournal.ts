@@ -33,7 +33,12 @@ import {
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
-import { WRONG_LAST_SEQUENCE, type PublishOutcome } from "./client/AckPublisher.ts";
+import {
+  errorOf,
+  WRONG_LAST_SEQUENCE,
+  type NotStored,
+  type PublishOutcome,
+} from "./client/AckPublisher.ts";
 import {
   findClaimCheck,
   newClaimCheck,
@@ -142,8 +147,6 @@ function tryAppend(
   return publisher.publishAfter(expectedSeq, nats.subjects.journal(id), data, signal);
 }
 
-type NotStored = Exclude<PublishOutcome, { _tag: "Stored" }>;
-
 /** While `store` runs, the event is one of `waitingWrites`. */
 async function whileWaiting<A>(
   nats: NatsShape,
@@ -170,10 +173,10 @@ async function appendAgain(
   const { expectedSeq, signal } = options;
   let last = first;
   for (let attempt = 0; ; attempt++) {
-    event.why = last.message;
+    event.reason = errorOf(last);
     if (last._tag === "TooLarge") return appendLarge(nats, blobs, id, data, { ...options, event });
     if (last._tag === "Denied") {
-      nats.waitingWrites.refuse(event.what, last.message);
+      nats.waitingWrites.refuse(event.what, event.reason);
       return { _tag: "Unknown", message: last.message };
     }
     const settled = await settle(nats, id, data, expectedSeq, last);
@@ -277,17 +280,17 @@ async function appendLarge(
   data: Uint8Array,
   { event, ...options }: AppendOptions & { readonly event: WaitingWrite },
 ): Promise<AppendResult> {
-  event.why = "its blob is being stored";
+  event.reason = "its blob is being stored";
   const { check, frame } = newClaimCheck("journal", id, data);
   for (let attempt = 0; ; attempt++) {
     try {
       await blobs.put(check.blob, data);
       break;
     } catch (error) {
-      event.why = messageOf(error);
+      event.reason = error;
       const isFinal = error instanceof NotPermitted;
       if (!isFinal) await retryPause(nats.connection, attempt, options.signal);
-      if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: event.why };
+      if (isFinal || options.signal.aborted) return { _tag: "Unknown", message: messageOf(error) };
     }
   }
   const result = await append(nats, blobs, id, frame, options);

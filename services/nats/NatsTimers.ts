@@ -10,9 +10,9 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { shardOf } from "../../schemas/Address.ts";
+import { errorOf } from "./client/AckPublisher.ts";
 import { orUnavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { headers } from "./client/ReplyInbox.ts";
@@ -32,11 +32,14 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
       const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
       const what = `stored a timer of ${stream}`;
       if (outcome._tag === "Stored") return waitingWrites.stored(what);
-      const why = outcome.message;
-      if (waitingWrites.refuse(what, why))
-        connection.log("warn", "a timer could not be stored; its turn waits", { stream, why });
+      const error = errorOf(outcome);
+      if (waitingWrites.refuse(what, error))
+        connection.log("warn", "a timer could not be stored; its turn waits", {
+          stream,
+          why: error.message,
+        });
       // An ambiguous timer may be stored. The caller arms it again, which replaces it.
-      throw new BrokerUnavailable({ message: outcome.message });
+      throw error;
     },
     disarm: (id, name) =>
       orUnavailable(async () => {

@@ -249,11 +249,10 @@ export class ShardConsumer {
           await this.consumers.deleteEarlier().catch(() => undefined); // retried
           continue;
         }
-        const why = messageOf(error);
-        if (waitingWrites.refuse(what, why))
+        if (waitingWrites.refuse(what, error))
           connection.log("warn", "a shard's consumer could not be created; its inputs wait", {
             shard,
-            why,
+            why: messageOf(error),
           });
       }
     }

@@ -27,6 +27,7 @@ import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { describeDurability } from "../nats/setup/durability.ts";
 import { Nats, type NatsShape } from "../nats/client/Nats.ts";
+import { checkSubscriptions } from "../nats/client/WaitingWrites.ts";
 import { callDepth, callingAgent } from "../node/AsyncAmbient.ts";
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
@@ -155,6 +156,10 @@ const serveRoles = (
       metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
       metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
     }
+    yield* Effect.tryPromise({
+      try: () => checkSubscriptions(nats.connection, nats.waitingWrites),
+      catch: (error) => error,
+    });
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
@@ -169,6 +174,7 @@ const serveRoles = (
           host,
           gateway: gateway?.gateway,
           unstored: unstored(),
+          refusal: nats.waitingWrites.refusal,
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
@@ -225,10 +231,9 @@ function longestUnstored(
   lease: LeaseFailure | undefined,
 ): Unstored | undefined {
   const nowMs = machineTime.monotonicMs();
-  const all = waitingWrites.all.map(({ what, sinceMs, why }) => ({
-    what,
+  const all = waitingWrites.all.map(({ sinceMs, ...rest }) => ({
     forMs: nowMs - sinceMs,
-    why,
+    ...rest,
   }));
   if (lease !== undefined) all.push({ what: "stored this process's lease", ...lease });
   return all.toSorted((a, b) => b.forMs - a.forMs)[0];

@@ -27,6 +27,8 @@ export interface Unstored {
   readonly forMs: number;
   /** The reason of the last attempt. */
   readonly why: string;
+  /** The login lacks a right. */
+  readonly isRefusal: boolean;
 }
 
 export interface ReadinessFacts {
@@ -38,6 +40,8 @@ export interface ReadinessFacts {
   readonly gateway: (ShardCounts & { readonly shardsEverOwned: number }) | undefined;
   /** What the broker has not stored for the longest time. */
   readonly unstored?: Unstored | undefined;
+  /** What the login lacks, by what the broker refused last. */
+  readonly refusal?: string | undefined;
   readonly shards: number;
   readonly leaseTtlMs: number;
   /** A line for people. */
@@ -56,13 +60,33 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
   return `history: ${counted(failed, "agent")} could not be trimmed and ${failed === 1 ? "keeps" : "keep"} all history; the last: ${reason}`;
 }
 
-/** Undefined for what an election of the broker may explain. */
-const describeUnstored = (unstored: Unstored | undefined, overdueMs: number): string | undefined =>
-  unstored === undefined || unstored.forMs <= overdueMs
-    ? undefined
-    : `the broker has not ${unstored.what} for ${Math.round(unstored.forMs / 1000)} s: ${unstored.why}. Its disk or a limit may be full, or the stream lost ("agents provision" creates it)`;
+const RIGHTS_REMEDY =
+  "Compare the login's rights with deploy/nats/permissions.conf of this release, reload the servers, and restart this process";
+const STORAGE_REMEDY =
+  'Its disk or a limit may be full, or the stream lost ("agents provision" creates it)';
 
+/** Undefined for what an election of the broker may explain. */
+function describeUnstored(unstored: Unstored | undefined, overdueMs: number): string | undefined {
+  if (unstored === undefined) return undefined;
+  const { what, forMs, why, isRefusal } = unstored;
+  if (forMs <= overdueMs && !isRefusal) return undefined;
+  const remedy = isRefusal ? RIGHTS_REMEDY : STORAGE_REMEDY;
+  return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${why}. ${remedy}`;
+}
+
+/** A refusal may explain why the process is not ready, or what fails. A reason is one line. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
+  const { refusal } = facts;
+  const readiness = decide(facts);
+  if (refusal === undefined) return readiness;
+  const told = `${refusal}. ${RIGHTS_REMEDY}`;
+  if (readiness.ready) return { ready: true, note: `${readiness.note}\nrights: ${told}` };
+  return readiness.reason.includes(RIGHTS_REMEDY)
+    ? readiness
+    : { ready: false, reason: `${readiness.reason}; ${told}` };
+}
+
+function decide(facts: ReadinessFacts): Readiness {
   const { connected, host, gateway, shards, durability } = facts;
   if (!connected) return { ready: false, reason: "the broker can't be reached" };
   const overdueMs = UNOWNED_TTLS_MAX * facts.leaseTtlMs;

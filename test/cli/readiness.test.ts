@@ -40,7 +40,12 @@ describe("a gateway", () => {
   });
 
   test("stays ready while the broker stores nothing, and reports it", () => {
-    const unstored = { what: "stored this process's lease", forMs: 12_000, why: "no ack" };
+    const unstored = {
+      what: "stored this process's lease",
+      forMs: 12_000,
+      why: "no ack",
+      isRefusal: false,
+    };
     expect(readinessOf({ ...gatewayAlone, unstored })).toEqual({
       ready: true,
       note: `durability: weak\nstorage: ${UNSTORED}`,
@@ -60,6 +65,20 @@ describe("a gateway", () => {
   });
 });
 
+test("what the broker refused is reported, whether or not the process is ready", () => {
+  const refusal = "the login may not use $JS.API.CONSUMER.CREATE.agents_INBOX.x";
+  const told = `${refusal}. Compare the login's rights with deploy/nats/permissions.conf`;
+  expect(readinessOf({ ...gatewayAlone, refusal })).toMatchObject({
+    ready: true,
+    note: expect.stringContaining(`durability: weak\nrights: ${told}`) as string,
+  });
+  const host = { ready: false, shardsUnowned: 5, shardsOverdue: 4 };
+  expect(readinessOf({ ...gatewayAlone, gateway: undefined, host, refusal })).toMatchObject({
+    ready: false,
+    reason: expect.stringContaining(`no host for more than 10 s; ${told}`) as string,
+  });
+});
+
 describe("a host", () => {
   test("is ready when it owns its share of shards", () => {
     const hostAlone = { ...gatewayAlone, gateway: undefined };
@@ -72,9 +91,24 @@ describe("a host", () => {
 
   test("is not ready while the broker stores nothing, which is why shards have no owner", () => {
     const host = { ready: false, shardsUnowned: 8, shardsOverdue: 8 };
-    const unstored = { what: "stored this process's lease", forMs: 12_000, why: "no ack" };
+    const unstored = {
+      what: "stored this process's lease",
+      forMs: 12_000,
+      why: "no ack",
+      isRefusal: false,
+    };
     const facts = { ...gatewayAlone, gateway: undefined, host, unstored };
     expect(readinessOf(facts)).toEqual({ ready: false, reason: UNSTORED });
+  });
+
+  test("is not ready once the broker refuses it, and says which right is missing and what to do", () => {
+    const host = { ready: true, shardsUnowned: 0, shardsOverdue: 0 };
+    const why = "the login may not use agents.call.0.>";
+    const unstored = { what: "delivered agents.call.0.>", forMs: 400, why, isRefusal: true };
+    expect(readinessOf({ ...gatewayAlone, gateway: undefined, host, unstored })).toEqual({
+      ready: false,
+      reason: `the broker has not delivered agents.call.0.> for 0 s: ${why}. Compare the login's rights with deploy/nats/permissions.conf of this release, reload the servers, and restart this process`,
+    });
   });
 
   test("reports how many shards have had no owner for longer than a take-over takes", () => {

@@ -17,11 +17,15 @@ let installation: Installation;
 afterEach(() => installation?.kill());
 
 /** A broker whose user lacks the right. */
-const deployWithout = (right: string, user = "host"): Promise<Deployed> =>
+const deployWithout = (
+  right: string,
+  user = "host",
+  operation: "publish" | "subscribe" = "publish",
+): Promise<Deployed> =>
   deployNats({
     config: "single.conf",
     edit: (text) => {
-      const at = text.indexOf(`${user}_may {`);
+      const at = text.indexOf(`${operation}:`, text.indexOf(`${user}_may {`));
       return text.slice(0, at) + text.slice(at).replace(`"${right}"`, `"none"`);
     },
   });
@@ -82,5 +86,59 @@ test.each(["gateway", "host"] as const)("a %s that may not watch leases ends", a
   const started = user === "host" ? installation.startHost("host") : installation.startGateway();
   await expect(started).rejects.toThrow(
     `agents: The broker refuses it: the login may not use ${right}. Is it the login for this`,
+  );
+});
+
+test("a host that may not receive calls is not ready, or ends, and names the right", async () => {
+  const broker = await deployWithout("agents.call.>", "host", "subscribe");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const told = await installation.startHost("host").then(
+    async (host) => {
+      await isNotReady(host, /not delivered agents\.call\.0\.> for \d+ s: .*restart this process/);
+      return "the login may not use agents.call.0.>";
+    },
+    (error: Error) => error.message,
+  );
+  expect(told).toContain("the login may not use agents.call.0.>");
+});
+
+test("a gateway that may not receive frames for its sockets ends", async () => {
+  const broker = await deployWithout("agents.gateway.*.*", "gateway", "subscribe");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  await expect(installation.startGateway()).rejects.toThrow(
+    /agents: The broker refuses it: the login may not use agents\.gateway\.[^ ]+\. Is it the login/,
+  );
+});
+
+test("a host that may not answer calls is not ready once it has tried", async () => {
+  const broker = await deployWithout("agents.answer.>");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs });
+  const host = await installation.startHost("host");
+  const { gateway } = installation;
+  await gateway.ready();
+  void fetch(`${gateway.url}/agents/ledger/one`).catch(() => undefined); // ended with the gateway
+  await isNotReady(
+    host,
+    /not accepted an answer, a pull or an ack for \d+ s: the login may not use agents\.answer\.gateway\./,
+  );
+});
+
+test("a host that can't start its shards says which right is missing", async () => {
+  const broker = await deployWithout("$JS.API.CONSUMER.CREATE.agents_INBOX.>");
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const host = await installation.startHost("host");
+  await isNotReady(
+    host,
+    /shards .*; the login may not use \$JS\.API\.CONSUMER\.CREATE\.agents_INBOX\./,
+  );
+});
+
+test.each(["INBOX", "TIMERS"])("a host that may not pull from %s is not ready", async (kind) => {
+  const broker = await deployWithout(`$JS.API.CONSUMER.MSG.NEXT.agents_${kind}.*`);
+  installation = await Installation.start({ broker, shards: 1, leaseTtlMs, gateway: false });
+  const host = await installation.startHost("host");
+  await isNotReady(
+    host,
+    new RegExp(`the login may not use \\$JS\\.API\\.CONSUMER\\.MSG\\.NEXT\\.agents_${kind}\\.`),
   );
 });

@@ -117,7 +117,7 @@ async function handMade(): Promise<Material> {
     subjects,
     reader: empty.reader,
     publisher: { publish: store },
-    waitingWrites: new WaitingWrites({ connected: () => true }),
+    waitingWrites: new WaitingWrites({ connected: () => true, onDenied: () => undefined }, subjects),
     journalPublishers: [{ publishAfter: (_: Sequence, subject: string, data: Uint8Array) => store(subject, data) }],
     messageBytesMax: PAYLOAD_BYTES_MAX,
   } as unknown as NatsShape; // prettier-ignore

@@ -8,6 +8,7 @@
  * ambiguous, and its writer continues without waiting for the ack's timeout.
  */
 import type { Msg } from "@nats-io/nats-core";
+import { BrokerUnavailable, NotPermitted } from "../../../core/bus/Bus.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 import {
@@ -35,6 +36,12 @@ export type PublishOutcome =
   /** The message may be stored, now or a moment later. */
   | { readonly _tag: "Ambiguous"; readonly message: string };
 
+export type NotStored = Exclude<PublishOutcome, { readonly _tag: "Stored" }>;
+
+/** The error of a message that was not stored: `NotPermitted` where the login lacks the right. */
+export const errorOf = ({ _tag, message }: NotStored): BrokerUnavailable =>
+  new (_tag === "Denied" ? NotPermitted : BrokerUnavailable)({ message });
+
 /** The `err_code` of a refused expectation: another message of the subject is stored. */
 export const WRONG_LAST_SEQUENCE = 10071;
 /** The same while the other message is still being stored. */
@@ -46,7 +53,7 @@ const ACK_TIMEOUT_MS = 5_000;
  * What the servers of a cluster publish when a stream has a new leader (NATS ADR-1, advisories). A
  * login that may not subscribe to it waits for the timeout (`deploy/nats/permissions.conf`).
  */
-const ELECTIONS = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.*";
+export const ELECTIONS = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.*";
 /** More than a new leader needs to begin to serve, and than a healthy one needs for its acks. */
 const SETTLED_MS = 250;
 /** Larger than any header block of this release, with room for the headers of later ones. */

@@ -40,6 +40,9 @@ const INBOX_TOKEN_BYTES = 18;
 /** A healthy broker answers within milliseconds; closing does not wait for a sick one. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
+/** What a login may not do. */
+type Operation = "publish" | "subscription";
+
 type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
 interface NatsConnectionOptions extends NatsLogin {
@@ -74,7 +77,7 @@ export interface NatsConnectionShape {
   /** Calls `f` with each change of `connected`. The returned function removes it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
   /** Calls `f` with a subject that the login may not publish or subscribe to, when it is tried. */
-  readonly onDenied: (f: (subject: string) => void) => void;
+  readonly onDenied: (f: (subject: string, operation: Operation) => void) => void;
   /** Resolves when connected, `signal` fires, or `timeoutMs` have passed: check `connected()`. */
   readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
   readonly log: Log;
@@ -107,10 +110,10 @@ export async function openConnection(
   const gathered = gatherWrites(client);
   if (gathered === undefined) log("info", "this client version does not support gathered writes");
   const state = new ConnectionState(client, options, log);
-  const denials = new Set<(subject: string) => void>();
+  const denials = new Set<(subject: string, operation: Operation) => void>();
   const drains: Array<() => Promise<void>> = [];
-  const denied = (subject: string): void => {
-    for (const f of denials) f(subject);
+  const denied = (subject: string, operation: Operation): void => {
+    for (const f of denials) f(subject, operation);
   };
   void watchStatus(client, { change: (up) => state.change(up), denied }, log);
   return {
@@ -272,7 +275,10 @@ async function watchStatus(
   {
     change,
     denied,
-  }: { readonly change: (up: boolean) => void; readonly denied: (subject: string) => void },
+  }: {
+    readonly change: (up: boolean) => void;
+    readonly denied: (subject: string, operation: Operation) => void;
+  },
   log: Log,
 ): Promise<void> {
   for await (const status of client.status()) {
@@ -285,7 +291,7 @@ async function watchStatus(
     } else if (status.type === "error") {
       const { error } = status;
       log("warn", "broker reported an error", { error: String(error) });
-      if (error instanceof errors.PermissionViolationError) denied(error.subject);
+      if (error instanceof errors.PermissionViolationError) denied(error.subject, error.operation);
     } else if (status.type === "close") change(false);
   }
 }

@@ -92,7 +92,7 @@ export async function openNats(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
     reader,
-    waitingWrites: new WaitingWrites(connection),
+    waitingWrites: new WaitingWrites(connection, laid),
     ...installation,
     get messageBytesMax() {
       return payloadBytesMax(connection) - HEADER_BYTES_MAX;
