@@ -13,7 +13,7 @@ import {
   type ConnectionMessage,
   type ConnectionOutlet,
 } from "../connection/Connection.ts";
-import { refuseLost } from "../connection/lostCalls.ts";
+import { refuseLost } from "./lostCalls.ts";
 import { stateFrame, streamFrame } from "../connection/protocol.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";

@@ -13,7 +13,7 @@ import { callableMetadata } from "../agent/callable.ts";
 import { Connection } from "../connection/Connection.ts";
 import { ReadonlyConnection } from "../errors/errors.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
-import { isNotable, LONG_CALL_MS } from "../connection/lostCalls.ts";
+import { isNotable, LONG_CALL_MS } from "./lostCalls.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { SparseMap } from "../collections/sparse.ts";

@@ -22,7 +22,7 @@ import { isolatedSlot, IsolatedSlot, returnIsolated, type Slot } from "./Isolate
 import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
-import { refuseLost } from "../../core/connection/lostCalls.ts";
+import { refuseLost } from "../../core/runtime/lostCalls.ts";
 import { endLost } from "./slot/objectSockets.ts";
 
 /** A turn that takes longer counts as long. */

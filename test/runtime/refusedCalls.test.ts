@@ -1,4 +1,4 @@
-/** Calls of clients that never ask (`rpc:lost`), such as the reference's, when their host is lost. */
+/** Calls of clients that do not ask which are lost (`rpc:lost`), as those of the reference. */
 import { expect, test } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";
 import { testAgents } from "agents/testing";

@@ -12,7 +12,7 @@
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { CALL_LOST } from "../../schemas/rpcLost.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
-import { rpcFrame } from "./protocol.ts";
+import { rpcFrame } from "../connection/protocol.ts";
 
 const encoder = new TextEncoder();
 
