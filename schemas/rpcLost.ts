@@ -5,3 +5,6 @@
  * it does not exist.
  */
 export const RPC_LOST = "rpc:lost";
+
+/** What such a call rejects with, by the client or by the agent's next owner. */
+export const CALL_LOST = "The call was lost with its agent's host; the method may have run";

@@ -8,7 +8,7 @@
  */
 import type { SocketAttachment, SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { assertWireValue } from "../call/wireValue.ts";
-import { SparseMap } from "../collections/sparse.ts";
+import { SparseMap, SparseSet } from "../collections/sparse.ts";
 
 /** A frame: text, or bytes. */
 export type ConnectionMessage = string | ArrayBuffer | ArrayBufferView;
@@ -155,6 +155,8 @@ class Internals {
   readyState: number = Connection.OPEN;
   /** Keys of the durable streams that its client reads, by the client's ids. */
   readonly reads = new SparseMap<string, string>();
+  /** Ids of its client's calls that run for longer (`lostCalls`). */
+  readonly calls = new SparseSet<string>();
 
   constructor(
     info: SocketInfo,
@@ -178,7 +180,7 @@ class Internals {
   }
 
   attachment(): SocketAttachment {
-    const { tags, state, readonly, protocol, life, reads } = this;
+    const { tags, state, readonly, protocol, life, reads, calls } = this;
     return {
       tags,
       state,
@@ -186,6 +188,7 @@ class Internals {
       protocol,
       ...(life === 0 ? {} : { life }),
       ...(reads.size === 0 ? {} : { reads: [...reads] }),
+      ...(calls.size === 0 ? {} : { calls: [...calls] }),
     };
   }
 }

@@ -13,6 +13,7 @@ import {
   type ConnectionMessage,
   type ConnectionOutlet,
 } from "../connection/Connection.ts";
+import { refuseLost } from "./lostCalls.ts";
 import { stateFrame, streamFrame } from "../connection/protocol.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
@@ -99,7 +100,7 @@ export class AgentSockets implements ConnectionOutlet {
     const known = this.get(key);
     if (known !== undefined) return skipTo(known, info.next);
     if ((info.attachment?.life ?? 0) === this.agent.image.life) {
-      const connection = this.make(info);
+      const connection = this.make(refuseLost(info, this.outlet));
       this.byKey = withEntry(this.byKey, key, connection);
       this.askReader(connection);
     }

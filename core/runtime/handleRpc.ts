@@ -13,6 +13,7 @@ import { callableMetadata } from "../agent/callable.ts";
 import { Connection } from "../connection/Connection.ts";
 import { ReadonlyConnection } from "../errors/errors.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
+import { isNotable, LONG_CALL_MS } from "./lostCalls.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -65,11 +66,27 @@ function lostOf(connection: Connection, ids: ReadonlyArray<unknown>): ReadonlyAr
   return ids.filter((id) => typeof id !== "string" || !(calls?.has(id) === true || reads.has(id)));
 }
 
-function runs(connection: Connection, id: string, cancel: () => void): () => void {
+/** Returns what ends the call. */
+function runs(
+  agent: ActiveAgent,
+  connection: Connection,
+  { id, key }: Pick<ClientFrame & { _tag: "Rpc" }, "id" | "key">,
+  cancel: () => void,
+): () => void {
   let calls = running.get(connection);
   if (calls === undefined) running.set(connection, (calls = new SparseMap()));
   const of = calls.set(id, cancel);
-  return () => void of.delete(id);
+  const noted = Connection.internals(connection).calls;
+  const forget = agent.time.after(LONG_CALL_MS, () => {
+    if (key !== undefined || agent.isLost || !isNotable(id, noted)) return;
+    noted.add(id);
+    agent.sockets.attach(connection);
+  });
+  return () => {
+    of.delete(id);
+    forget();
+    if (noted.delete(id) && !agent.isLost) agent.sockets.attach(connection);
+  };
 }
 
 /**
@@ -99,7 +116,7 @@ export async function handleRpcFrame(
   // The client repeats a pending call.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
   let streams = false;
-  const over = runs(connection, frame.id, () => {
+  const over = runs(agent, connection, frame, () => {
     // First, so that what listens to the signal finds the stream closed.
     if (streams) stream.error(CANCELLED);
     turn.abort.fire(new DOMException(CANCELLED, "AbortError"));

@@ -36,6 +36,8 @@ export interface SocketAttachment {
   readonly life?: number;
   /** The durable streams that its client reads: the client's id for it, and the key. */
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
+  /** Ids of the client's calls that run for longer (`core/runtime/lostCalls`). */
+  readonly calls?: ReadonlyArray<string>;
 }
 
 /** Host to gateway. Bodies are socket payloads. */

@@ -13,7 +13,7 @@
  * 5. A connection outlives the host of its agent. Every `AGAIN_MS`, the agent is asked which of the
  *    calls without a key it will not answer. They reject.
  */
-import { RPC_LOST } from "../../schemas/rpcLost.ts";
+import { CALL_LOST, RPC_LOST } from "../../schemas/rpcLost.ts";
 import { callPage } from "./callPage.ts";
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
@@ -23,9 +23,6 @@ import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
 /** Rules 4 and 5. The default time to live of a host's lease; then another host has the agent. */
 const AGAIN_MS = 5_000;
-
-/** Rule 5. */
-const LOST = "The call was lost with its agent's host; the method may have run";
 
 /** A longer timer fires at once in browsers and Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -310,7 +307,7 @@ export class PendingCalls {
     for (const id of lost as ReadonlyArray<string>) {
       // A host that only stood still may answer after all.
       const call = this.#calls.get(id);
-      this.#fail(id, new Error(LOST));
+      this.#fail(id, new Error(CALL_LOST));
       if (call !== undefined) this.#cancelled.set(id, call.answers);
     }
   }

@@ -22,6 +22,7 @@ import { isolatedSlot, IsolatedSlot, returnIsolated, type Slot } from "./Isolate
 import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
+import { refuseLost } from "../../core/runtime/lostCalls.ts";
 import { endLost } from "./slot/objectSockets.ts";
 
 /** A turn that takes longer counts as long. */
@@ -74,7 +75,7 @@ export class Slots {
     const agentClass = this.services.module().agents.get(id.class);
     const outlet = agentOutlet(this.services);
     if (isWorking && !isKnown && endLost(agentClass, socket, outlet)) return;
-    this.of(id).addSocket(socket);
+    this.of(id).addSocket(isKnown ? socket : refuseLost(socket, outlet));
   }
 
   find(id: AgentId): Slot | undefined {

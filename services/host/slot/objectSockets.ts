@@ -7,7 +7,7 @@
  *    given up, or an append is not stored. The object is not notified.
  * 2. When its host is lost, only the sockets of an object that worked (`LongEvents`) end.
  *
- * Sockets of agents stay open in any case: their clients ask which calls are lost (`rpc:lost`).
+ * Sockets of agents stay open in any case: lost calls are refused (`core/runtime/lostCalls`).
  */
 import type { SocketInfo } from "../../../schemas/bus/GatewayMessage.ts";
 import { isObjectActor, ObjectActor } from "../../../core/durableObject/ObjectActor.ts";
