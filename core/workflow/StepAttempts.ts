@@ -10,10 +10,12 @@
  *    progress. Otherwise it is stored while the function runs. `run` itself is bounded likewise.
  * 3. Each attempt has a timeout (`runWithin`). The signal of its turn (`getCurrentAgent().signal`)
  *    aborts when that is over, or when the run is abandoned.
+ * 4. Of very many steps that begin together, some begin at a time (`TimeSlices`).
  */
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { runWithin } from "../step/runWithin.ts";
 import { isFinalForAll } from "../step/stepResult.ts";
+import { slicesOf } from "../time/TimeSlices.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
@@ -121,6 +123,12 @@ export class StepAttempts {
     const { owner } = this;
     const { attempts } = record;
     const ctx = contextOf(keys, record, attempts);
+    // Rule 4.
+    const pause = slicesOf(runtime.time).turn(runtime.id);
+    if (pause !== undefined) {
+      await pause;
+      if (owner.isAbandoned() || isPaused() || owner.isFailing(record)) return undefined;
+    }
     try {
       return await runtime.asTurn(causeOf(record, attempts), async () => {
         table.put(record);

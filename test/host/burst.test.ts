@@ -2,6 +2,8 @@
 import { beforeAll, expect, test } from "vitest";
 import { Agent, getAgentByName, type AgentNamespace } from "agents";
 import { path, unsigned, webhook } from "agents/webhooks";
+import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
+import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "../system/kit.ts";
 
@@ -65,6 +67,28 @@ class Caller extends Agent<{ readonly Called: AgentNamespace<Called> }> {
   }
 }
 
+/** Steps that one workflow begins together; each holds the thread for `STEP_MS`. */
+const STEPS = 1_000;
+const STEP_MS = 1;
+let steps = 0;
+
+class Parallel extends AgentWorkflow<unknown, unknown, unknown, never> {
+  override async run(_event: WorkflowEvent<unknown>, step: WorkflowStep): Promise<void> {
+    const work = async (): Promise<void> => {
+      const endMs = performance.now() + STEP_MS;
+      while (performance.now() < endMs);
+      steps++;
+    };
+    await Promise.all(Array.from({ length: STEPS }, (_, n) => step.do(String(n), work)));
+  }
+}
+
+class Starter extends Agent {
+  static override options = { http: "open" } as const;
+
+  override onRequest = async () => new Response(await this.runWorkflow("Parallel", {}));
+}
+
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
@@ -73,7 +97,8 @@ beforeAll(async () => {
     webhook("/webhooks/direct/:name", to),
     webhook("/webhooks/stored/:name", { ...to, answer: "stored" }),
   ];
-  system = await systems.start({ agents: { Busy, Called, Caller }, webhooks }, { shards: 1 });
+  const agents = { Busy, Called, Caller, Starter, Parallel: workflowActor(Parallel) };
+  system = await systems.start({ agents, webhooks }, { shards: 1 });
 });
 
 test.each([
@@ -132,4 +157,16 @@ test("a neighbour waits for few of the calls that code makes without end", async
   await calling;
   const median = seen.toSorted((a, b) => a - b)[seen.length / 2];
   expect(median).toBeLessThan(CALLS_A_REQUEST);
+});
+
+test("a neighbour waits for some of the steps that a workflow begins together, not for all", async () => {
+  const ask = async (name: string): Promise<void> => {
+    expect((await fetch(`${system.url}/agents/${name}`)).ok).toBe(true);
+  };
+  await ask("called/neighbour");
+  await ask("starter/one");
+  await pollUntil("the steps have begun", () => steps > 0 || { done: false, saw: steps });
+  await ask("called/neighbour");
+  expect(steps).toBeLessThan(STEPS / 2);
+  await pollUntil("all have run", () => steps === STEPS || { done: false, saw: steps });
 });
