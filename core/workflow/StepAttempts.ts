@@ -10,7 +10,8 @@
  *    progress. Otherwise it is stored while the function runs. `run` itself is bounded likewise.
  * 3. Each attempt has a timeout (`runWithin`). The signal of its turn (`getCurrentAgent().signal`)
  *    aborts when that is over, or when the run is abandoned.
- * 4. Of very many steps that begin together, some begin at a time (`TimeSlices`).
+ * 4. Of very many steps that are called together, some begin at a time (`TimeSlices`). All are
+ *    stored at once, so that none is missing before one that is, such as a sleep (`StepOrder`).
  */
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { runWithin } from "../step/runWithin.ts";
@@ -123,13 +124,13 @@ export class StepAttempts {
     const { owner } = this;
     const { attempts } = record;
     const ctx = contextOf(keys, record, attempts);
-    // Rule 4.
     const pause = slicesOf(runtime.time).turn(runtime.id);
-    if (pause !== undefined) {
-      await pause;
-      if (owner.isAbandoned() || isPaused() || owner.isFailing(record)) return undefined;
-    }
     try {
+      if (pause !== undefined) {
+        await runtime.asTurn(causeOf(record, attempts), async () => table.put(record));
+        await pause;
+        if (owner.isAbandoned() || isPaused() || owner.isFailing(record)) return undefined;
+      }
       return await runtime.asTurn(causeOf(record, attempts), async () => {
         table.put(record);
         if (!owner.hasProgress() && begun() > 0) {

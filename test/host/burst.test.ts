@@ -3,7 +3,8 @@ import { beforeAll, expect, test } from "vitest";
 import { Agent, getAgentByName, type AgentNamespace } from "agents";
 import { path, unsigned, webhook } from "agents/webhooks";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
-import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { WorkflowRun } from "../../core/runtime/WorkflowRun.ts";
+import type { WorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "../system/kit.ts";
 
@@ -72,7 +73,7 @@ const STEPS = 1_000;
 const STEP_MS = 1;
 let steps = 0;
 
-class Parallel extends AgentWorkflow<unknown, unknown, unknown, never> {
+class ParallelSteps extends AgentWorkflow {
   override async run(_event: WorkflowEvent<unknown>, step: WorkflowStep): Promise<void> {
     const work = async (): Promise<void> => {
       const endMs = performance.now() + STEP_MS;
@@ -81,6 +82,10 @@ class Parallel extends AgentWorkflow<unknown, unknown, unknown, never> {
     };
     await Promise.all(Array.from({ length: STEPS }, (_, n) => step.do(String(n), work)));
   }
+}
+
+class Parallel extends WorkflowRun {
+  override readonly workflowClass = ParallelSteps as unknown as WorkflowClass;
 }
 
 class Starter extends Agent {
@@ -97,7 +102,7 @@ beforeAll(async () => {
     webhook("/webhooks/direct/:name", to),
     webhook("/webhooks/stored/:name", { ...to, answer: "stored" }),
   ];
-  const agents = { Busy, Called, Caller, Starter, Parallel: workflowActor(Parallel) };
+  const agents = { Busy, Called, Caller, Starter, Parallel };
   system = await systems.start({ agents, webhooks }, { shards: 1 });
 });
 
