@@ -192,7 +192,7 @@ const promisesSettled = (): Promise<void> => new Promise((resolve) => process.ne
 // `Host` has slices of its own for hibernation and hand-over, so that these do not wait behind a
 // crowd of agents that wake.
 
-/** The slices in which agents wake, shared by all agents of a clock. */
+/** The slices in which agents wake and steps of workflows begin, shared by all of a clock. */
 export const slicesOf = perClock((time) => new TimeSlices(time));
 /** The slices in which turns begin, shared by all agents of a clock. */
 export const turnSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS));

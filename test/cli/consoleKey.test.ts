@@ -15,6 +15,8 @@ const CTRL_C = "\u0003";
 
 let folder: TempFolder;
 let dev: DevProcess | undefined;
+/** Of a background process, which outlives its terminal. */
+let group: number | undefined;
 const at = (name: string): string => join(folder.path, name);
 const opened = (): string => readFileSync(at("opened"), "utf8").trim();
 
@@ -26,6 +28,8 @@ beforeEach(() => {
   chmodSync(at("browser"), 0o700);
 });
 afterEach(async () => {
+  if (group !== undefined) process.kill(-group, "SIGKILL");
+  group = undefined;
   await dev?.kill();
   folder.remove();
 });
@@ -48,7 +52,8 @@ it("the key opens the console; Ctrl-C stays the terminal's", async () => {
 });
 
 it("a background process reads no keys, and keeps running", async () => {
-  const own = start((command) => `bash -mc '${command} & wait'`);
+  const own = start((command) => `bash -mc '${command} & echo "group $!"; wait'`);
+  group = Number(await own.printed(/^group (\d+)/m));
   const url = await own.printed(/^ {2}url +(\S+)/m);
   own.child.stdin!.write("o\n");
   // A process that read its terminal now would be stopped, and answer nothing.
