@@ -16,7 +16,7 @@ const ATTACK = ["test/attack/**/*.test.ts"];
  * of the suite's time, with 10 seconds or more each.
  */
 const PROCESSES = [
-  "test/cli/{devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
+  "test/cli/{commands/lostStreams,devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
   "test/deploy/{deniedHost,metrics,permissions}.test.ts",
   "test/email/killed.test.ts",
   "test/host/{burst,fullMemory,idleAgents,unreadLog}.test.ts",
