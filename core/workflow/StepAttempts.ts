@@ -126,13 +126,14 @@ export class StepAttempts {
     const ctx = contextOf(keys, record, attempts);
     const pause = slicesOf(runtime.time).turn(runtime.id);
     try {
+      // Rule 4.
       if (pause !== undefined) {
         await runtime.asTurn(causeOf(record, attempts), async () => table.put(record));
         await pause;
         if (owner.isAbandoned() || isPaused() || owner.isFailing(record)) return undefined;
       }
       return await runtime.asTurn(causeOf(record, attempts), async () => {
-        table.put(record);
+        if (pause === undefined) table.put(record);
         if (!owner.hasProgress() && begun() > 0) {
           await runtime.flush();
           // Paused or ended meanwhile: the step does not begin.
