@@ -1,13 +1,14 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** These change what a process has once: its globals, its environment, a prototype. */
+/** These change what a process has once (globals, environment, a prototype), or measure it. */
 const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
   "test/lazyFetch/lazyFetch.test.ts",
   "test/durableObject/*.test.ts",
   "test/cli/reading.test.ts",
+  "test/node/memoryInUse.test.ts",
 ];
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
 const ATTACK = ["test/attack/**/*.test.ts"];

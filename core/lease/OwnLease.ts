@@ -8,8 +8,6 @@
  * 3. After `release` nothing is claimed. A claim that is already on its way is released when its
  *    ack arrives.
  */
-import { NotPermitted } from "../bus/Bus.ts";
-import { messageOf } from "../errors/thrown.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Lease, LeasesShape } from "./Leases.ts";
@@ -28,10 +26,8 @@ interface OwnLeaseOptions {
 export interface LeaseFailure {
   /** Since the last renewal that was stored. */
   readonly forMs: number;
-  /** The error of the last attempt. */
-  readonly why: string;
-  /** The login may not store it. */
-  readonly isRefusal: boolean;
+  /** What the last attempt failed with. `NotPermitted`: the login may not store it. */
+  readonly reason: unknown;
 }
 
 export class OwnLease {
@@ -59,9 +55,7 @@ export class OwnLease {
   get failure(): LeaseFailure | undefined {
     const { leases, time } = this.options;
     const forMs = time.monotonicMs() - this.renewedMs;
-    return forMs > leases.ttlMs
-      ? { forMs, why: messageOf(this.reason), isRefusal: this.reason instanceof NotPermitted }
-      : undefined;
+    return forMs > leases.ttlMs ? { forMs, reason: this.reason } : undefined;
   }
 
   /** Renews the lease, or claims it when there is none. Never rejects: a failure is logged. */

@@ -269,7 +269,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       };
       const value = await Promise.race([workflow.run(event, steps), execution.givenUp]);
       output = jsonText(value, RESULT);
-      if (output !== undefined) checkSize(output, (size) => new RangeError(`${RESULT} is ${size}`));
+      if (output !== undefined) checkSize(output, RESULT);
       if (!execution.isAbandoned) execution.checkEnd();
     } catch (caught) {
       const error = readable(caught);

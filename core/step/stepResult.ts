@@ -31,12 +31,16 @@ export function resultText(
     throw new NotStorable(why.startsWith(what) ? why : `${what} can't be read: ${why}`);
   }
   const text = JSON.stringify(value) as string | undefined;
-  if (text !== undefined) checkSize(text, tooLarge);
+  if (text !== undefined) checkSize(text, what, tooLarge);
   return text;
 }
 
-/** Throws what `tooLarge` makes of the size of a result with more than `RESULT_CHARS_MAX`. */
-export function checkSize(text: string, tooLarge: (size: string) => Error): void {
+/** Throws for more than `RESULT_CHARS_MAX`: what `tooLarge` makes of the size, or a RangeError. */
+export function checkSize(
+  text: string,
+  what: string,
+  tooLarge = (size: string): Error => new RangeError(`${what} is ${size}`),
+): void {
   if (text.length > RESULT_CHARS_MAX)
     throw tooLarge(
       `${text.length} characters of JSON, but at most ${RESULT_CHARS_MAX} are allowed: use a reference to the data, and not the data`,

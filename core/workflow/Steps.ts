@@ -195,7 +195,7 @@ export class Steps implements WorkflowStep {
   async #report(name: string, report: Report): Promise<void> {
     const what = `step.${name}: the reported value`;
     const text = toJson(report.value, what);
-    if (text !== null) checkSize(text, (size) => new RangeError(`${what} is ${size}`));
+    if (text !== null) checkSize(text, what);
     const send = (record: StepRecord): void => this.#host.report(record, report);
     await this.#execution.step("report", name, (record) => this.#execution.tell(record, send));
   }

@@ -8,6 +8,8 @@
  * refused ones may never come again), and while the broker stores nothing, which it reports. A
  * host, which no load balancer asks, is not ready while any shard is without an owner.
  */
+import { NotPermitted } from "../../core/bus/Bus.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 import { UNOWNED_TTLS_MAX } from "../../core/lease/UnownedShards.ts";
 import type { RetentionState } from "../../core/retention/RetentionMetrics.ts";
 import { counted } from "../../schemas/counted.ts";
@@ -25,10 +27,8 @@ export interface Unstored {
   /** What the broker has not done: "stored this process's lease". */
   readonly what: string;
   readonly forMs: number;
-  /** The reason of the last attempt. */
-  readonly why: string;
-  /** The login lacks a right. */
-  readonly isRefusal: boolean;
+  /** Why the last attempt failed. `NotPermitted`: the login lacks a right. */
+  readonly reason: unknown;
 }
 
 export interface ReadinessFacts {
@@ -68,20 +68,22 @@ const STORAGE_REMEDY =
 /** Undefined for what an election of the broker may explain. */
 function describeUnstored(unstored: Unstored | undefined, overdueMs: number): string | undefined {
   if (unstored === undefined) return undefined;
-  const { what, forMs, why, isRefusal } = unstored;
-  if (forMs <= overdueMs && !isRefusal) return undefined;
-  const remedy = isRefusal ? RIGHTS_REMEDY : STORAGE_REMEDY;
-  return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${why}. ${remedy}`;
+  const { what, forMs, reason } = unstored;
+  const isRefused = reason instanceof NotPermitted;
+  if (forMs <= overdueMs && !isRefused) return undefined;
+  const remedy = isRefused ? RIGHTS_REMEDY : STORAGE_REMEDY;
+  return `the broker has not ${what} for ${Math.round(forMs / 1000)} s: ${messageOf(reason)}. ${remedy}`;
 }
 
 /** A refusal may explain why the process is not ready, or what fails. A reason is one line. */
 export function readinessOf(facts: ReadinessFacts): Readiness {
-  const { refusal } = facts;
+  const { refusal, host, unstored } = facts;
   const readiness = decide(facts);
   if (refusal === undefined) return readiness;
   const told = `${refusal}. ${RIGHTS_REMEDY}`;
   if (readiness.ready) return { ready: true, note: `${readiness.note}\nrights: ${told}` };
-  return readiness.reason.includes(RIGHTS_REMEDY)
+  // A host that is not ready for a refused write has named the right.
+  return host !== undefined && unstored?.reason instanceof NotPermitted
     ? readiness
     : { ready: false, reason: `${readiness.reason}; ${told}` };
 }

@@ -1,5 +1,6 @@
 /** When `/readyz` says yes, and which trouble it only names (`services/wiring/readiness`). */
 import { describe, expect, test } from "vitest";
+import { NotPermitted } from "../../core/bus/Bus.ts";
 import { readinessOf, type ReadinessFacts } from "../../services/wiring/readiness.ts";
 
 const gatewayAlone: ReadinessFacts = {
@@ -43,8 +44,7 @@ describe("a gateway", () => {
     const unstored = {
       what: "stored this process's lease",
       forMs: 12_000,
-      why: "no ack",
-      isRefusal: false,
+      reason: "no ack",
     };
     expect(readinessOf({ ...gatewayAlone, unstored })).toEqual({
       ready: true,
@@ -94,8 +94,7 @@ describe("a host", () => {
     const unstored = {
       what: "stored this process's lease",
       forMs: 12_000,
-      why: "no ack",
-      isRefusal: false,
+      reason: "no ack",
     };
     const facts = { ...gatewayAlone, gateway: undefined, host, unstored };
     expect(readinessOf(facts)).toEqual({ ready: false, reason: UNSTORED });
@@ -104,7 +103,8 @@ describe("a host", () => {
   test("is not ready once the broker refuses it, and says which right is missing and what to do", () => {
     const host = { ready: true, shardsUnowned: 0, shardsOverdue: 0 };
     const why = "the login may not use agents.call.0.>";
-    const unstored = { what: "delivered agents.call.0.>", forMs: 400, why, isRefusal: true };
+    const reason = new NotPermitted({ message: why });
+    const unstored = { what: "delivered agents.call.0.>", forMs: 400, reason };
     expect(readinessOf({ ...gatewayAlone, gateway: undefined, host, unstored })).toEqual({
       ready: false,
       reason: `the broker has not delivered agents.call.0.> for 0 s: ${why}. Compare the login's rights with deploy/nats/permissions.conf of this release, reload the servers, and restart this process`,

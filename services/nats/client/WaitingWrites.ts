@@ -11,7 +11,6 @@
  */
 import { setImmediate } from "node:timers/promises";
 import { NotPermitted } from "../../../core/bus/Bus.ts";
-import { messageOf } from "../../../core/errors/thrown.ts";
 import type { Subjects } from "../../../schemas/Subjects.ts";
 import { ELECTIONS } from "./AckPublisher.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
@@ -23,23 +22,9 @@ export interface WaitingWrite {
   readonly what: string;
   /** By `performance.now()`. */
   readonly sinceMs: number;
-  /** Why the last attempt failed: what was thrown, or a text. */
+  /** Why the last attempt failed: a text or an error. `NotPermitted`: a right is missing. */
   reason: unknown;
 }
-
-/** A waiting write, for people. */
-interface Waiting extends Pick<WaitingWrite, "what" | "sinceMs"> {
-  readonly why: string;
-  /** The login lacks a right. */
-  readonly isRefusal: boolean;
-}
-
-const describe = ({ what, sinceMs, reason }: WaitingWrite): Waiting => ({
-  what,
-  sinceMs,
-  why: messageOf(reason),
-  isRefusal: reason instanceof NotPermitted,
-});
 
 /** Agents whose events are refused start again within half a minute (`SlotStart`). */
 const TRIED_MS_MAX = 45_000;
@@ -72,10 +57,10 @@ export class WaitingWrites {
     });
   }
 
-  get all(): ReadonlyArray<Waiting> {
+  get all(): ReadonlyArray<WaitingWrite> {
     const tried = [...this.begun, ...Array.from(this.refused.values(), ({ write }) => write)];
     const { subscription } = this;
-    return (subscription === undefined ? tried : [subscription, ...tried]).map(describe);
+    return subscription === undefined ? tried : [subscription, ...tried];
   }
 
   /** What the login lacks, by what the broker refused last; undefined some time after that. */
