@@ -89,6 +89,15 @@ function runs(
   };
 }
 
+/** A call of a client, while it runs. */
+interface ClientCall extends Pick<ClientFrame & { _tag: "Rpc" }, "method" | "args" | "key"> {
+  readonly connection: Connection;
+  readonly reply: (what: RpcReply) => void;
+  readonly stream: StreamingResponse;
+  /** The method answers through its stream only. Set once the method is found. */
+  streams: boolean;
+}
+
 /**
  * Replies go to the calling connection only; calls of one connection run side by side. The `rpc`
  * event of a streaming call is emitted before it runs, that of any other call after it succeeded.
@@ -115,39 +124,17 @@ export async function handleRpcFrame(
   });
   // The client repeats a pending call.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
-  let streams = false;
+  const call = { ...frame, connection, reply, stream, streams: false };
   const over = runs(agent, connection, frame, () => {
     // First, so that what listens to the signal finds the stream closed.
-    if (streams) stream.error(CANCELLED);
+    if (call.streams) stream.error(CANCELLED);
     turn.abort.fire(new DOMException(CANCELLED, "AbortError"));
   });
   let isLeftOpen = false;
   try {
-    const method = methodOn(agent.agent, name);
-    if (method === undefined) throw new Error(`Method ${name} does not exist`);
-    const metadata = callableMetadata(method);
-    if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
-    if (metadata.durable === true || key !== undefined) {
-      // The call could write, which this connection may not.
-      if (Connection.internals(connection).readonly) throw new ReadonlyConnection();
-      const call = { key: key ?? agent.time.id(), method: name, args: frame.args };
-      const result = await askDurable(agent, turn, call);
-      reply({ success: true, result, done: true });
-      return agent.emit("rpc", { method: name });
-    }
-    streams = metadata.streaming === true;
-    if (streams) agent.emit("rpc", { method: name, streaming: true });
-    const args = streams ? [stream, ...frame.args] : frame.args;
-    const result = await agent.run(turn, () => method.apply(agent.agent, args));
-    // A streaming method answers through its stream only. If it never ends the stream, the call
-    // stays open.
-    if (streams) {
-      isLeftOpen = !stream.isClosed;
-      return;
-    }
-    // As in `resultReply`.
-    agent.inTurn(turn, () => reply({ success: true, result, done: true }));
-    agent.emit("rpc", { method: name });
+    await runMethod(agent, turn, call);
+    // If the method never ends its stream, the call stays open.
+    isLeftOpen = call.streams && !stream.isClosed;
   } catch (error) {
     if (agent.isLost) return;
     const message = error instanceof Error ? messageOf(error) : "Unknown error occurred";
@@ -156,6 +143,30 @@ export async function handleRpcFrame(
   } finally {
     if (!isLeftOpen) over();
   }
+}
+
+async function runMethod(agent: ActiveAgent, turn: Turn, call: ClientCall): Promise<void> {
+  const { method: name, key, stream } = call;
+  const method = methodOn(agent.agent, name);
+  if (method === undefined) throw new Error(`Method ${name} does not exist`);
+  const metadata = callableMetadata(method);
+  if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
+  if (metadata.durable === true || key !== undefined) {
+    // The call could write, which this connection may not.
+    if (Connection.internals(call.connection).readonly) throw new ReadonlyConnection();
+    const asked = { key: key ?? agent.time.id(), method: name, args: call.args };
+    const result = await askDurable(agent, turn, asked);
+    call.reply({ success: true, result, done: true });
+    return agent.emit("rpc", { method: name });
+  }
+  call.streams = metadata.streaming === true;
+  if (call.streams) agent.emit("rpc", { method: name, streaming: true });
+  const args = call.streams ? [stream, ...call.args] : call.args;
+  const result = await agent.run(turn, () => method.apply(agent.agent, args));
+  if (call.streams) return;
+  // As in `resultReply`.
+  agent.inTurn(turn, () => call.reply({ success: true, result, done: true }));
+  agent.emit("rpc", { method: name });
 }
 
 /**

@@ -35,6 +35,31 @@ interface Heap {
   readonly readCString: (at: number) => string;
 }
 
+/** The databases that the engine has open, by the number in their `sqlite3_file`. */
+class OpenFiles {
+  private readonly files: (PageFile | undefined)[] = [undefined];
+  private readonly free: number[] = [];
+
+  constructor(readonly heap: Heap) {}
+
+  add(at: number, file: PageFile, methods: number): void {
+    const number = this.free.pop() ?? this.files.length;
+    this.files[number] = file;
+    this.heap.bytes.writeInt32LE(methods, at);
+    this.heap.bytes.writeInt32LE(number, at + 4);
+  }
+
+  at(at: number): PageFile {
+    return this.files[this.heap.bytes.readInt32LE(at + 4)]!;
+  }
+
+  remove(at: number): void {
+    const number = this.heap.bytes.readInt32LE(at + 4);
+    this.files[number] = undefined;
+    this.free.push(number);
+  }
+}
+
 /** Installs the VFS. Returns its name, as a C string. */
 export function installPageVfs(
   sqlite3: Sqlite3Static,
@@ -42,11 +67,35 @@ export function installPageVfs(
   find: (name: string) => PageFile | undefined,
 ): number {
   const { capi, wasm } = sqlite3;
-  const open: (PageFile | undefined)[] = [undefined];
-  const free: number[] = [];
   const io = new capi.sqlite3_io_methods();
   const vfs = new capi.sqlite3_vfs();
-  const fileOf = (at: number): PageFile => open[heap.bytes.readInt32LE(at + 4)]!;
+  const files = new OpenFiles(heap);
+  // The package's types lack the `$` that its struct members have.
+  (io as unknown as { $iVersion: number }).$iVersion = 1;
+  vfs.$iVersion = 2;
+  vfs.$szOsFile = FILE_BYTES;
+  vfs.$mxPathname = PATH_BYTES_MAX;
+  const name = wasm.allocCString(NAME, false);
+  vfs.$zName = name;
+  const open = (path: string, at: number): boolean => {
+    const file = find(path);
+    if (file !== undefined) files.add(at, file, io.pointer as number);
+    return file !== undefined;
+  };
+  sqlite3.vfs.installVfs({
+    io: { struct: io, methods: fileMethods(files) as never },
+    // Also the default VFS, from which SQLite takes its random seeds; they then come from the
+    // system.
+    vfs: { struct: vfs, methods: systemMethods(heap, open) as never, asDefault: true },
+  });
+  return Number(name);
+}
+
+const ok = (): number => OK;
+
+/** `sqlite3_io_methods`. `at`: where the file's `sqlite3_file` is in the heap. */
+function fileMethods(files: OpenFiles) {
+  const { heap } = files;
   const guarded = (file: PageFile, code: number, act: () => number): number => {
     try {
       return act();
@@ -55,36 +104,32 @@ export function installPageVfs(
       return code;
     }
   };
-  const ok = (): number => OK;
-
-  const ioMethods = {
+  return {
     xClose: (at: number): number => {
-      const number = heap.bytes.readInt32LE(at + 4);
-      open[number] = undefined;
-      free.push(number);
+      files.remove(at);
       return OK;
     },
     xRead: (at: number, to: number, length: number, offset: bigint): number => {
-      const file = fileOf(at);
+      const file = files.at(at);
       return guarded(file, IOERR_READ, () =>
         file.read(heap.bytes, to, length, Number(offset)) ? OK : IOERR_SHORT_READ,
       );
     },
     xWrite: (at: number, from: number, length: number, offset: bigint): number => {
-      const file = fileOf(at);
+      const file = files.at(at);
       return guarded(file, IOERR_WRITE, () =>
         file.write(heap.bytes, from, length, Number(offset)) ? OK : RESULT_FULL,
       );
     },
     xTruncate: (at: number, size: bigint): number => {
-      const file = fileOf(at);
+      const file = files.at(at);
       return guarded(file, IOERR_TRUNCATE, () => {
         file.truncate(Number(size));
         return OK;
       });
     },
     xFileSize: (at: number, to: number): number => {
-      heap.bytes.writeBigInt64LE(BigInt(fileOf(at).count * PAGE_SIZE), to);
+      heap.bytes.writeBigInt64LE(BigInt(files.at(at).count * PAGE_SIZE), to);
       return OK;
     },
     xSync: ok,
@@ -98,16 +143,15 @@ export function installPageVfs(
     xSectorSize: (): number => PAGE_SIZE,
     xDeviceCharacteristics: (): number => POWERSAFE_OVERWRITE,
   };
+}
 
-  const vfsMethods = {
+/** `sqlite3_vfs`. `open` returns whether there is a database of the name. */
+function systemMethods(heap: Heap, open: (name: string, at: number) => boolean) {
+  return {
     xOpen: (_: number, name: number, at: number, flags: number, outFlags: number): number => {
-      const file = name === 0 ? undefined : find(heap.readCString(name));
+      // No methods: after a failure the engine does not close the file.
       heap.bytes.writeInt32LE(0, at);
-      if (file === undefined) return CANTOPEN;
-      const number = free.pop() ?? open.length;
-      open[number] = file;
-      heap.bytes.writeInt32LE(io.pointer as number, at);
-      heap.bytes.writeInt32LE(number, at + 4);
+      if (name === 0 || !open(heap.readCString(name), at)) return CANTOPEN;
       if (outFlags !== 0) heap.bytes.writeInt32LE(flags, outFlags);
       return OK;
     },
@@ -137,19 +181,4 @@ export function installPageVfs(
     },
     xGetLastError: ok,
   };
-
-  // The package's types lack the `$` that its struct members have.
-  (io as unknown as { $iVersion: number }).$iVersion = 1;
-  vfs.$iVersion = 2;
-  vfs.$szOsFile = FILE_BYTES;
-  vfs.$mxPathname = PATH_BYTES_MAX;
-  const name = wasm.allocCString(NAME, false);
-  vfs.$zName = name;
-  sqlite3.vfs.installVfs({
-    io: { struct: io, methods: ioMethods as never },
-    // Also the default VFS, from which SQLite takes its random seeds; they then come from the
-    // system.
-    vfs: { struct: vfs, methods: vfsMethods as never, asDefault: true },
-  });
-  return Number(name);
 }

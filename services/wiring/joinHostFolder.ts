@@ -15,7 +15,7 @@ import type { FileLock } from "../lock/FileLock.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { forgetErased } from "./forgetErased.ts";
-import { joinQueries } from "./joinQueries.ts";
+import { HostQueries } from "./HostQueries.ts";
 import type { OpenBroker } from "./Joins.ts";
 import type { ProcessSettings } from "./ProcessSettings.ts";
 
@@ -29,13 +29,14 @@ export const serveQueries = (
   folder: string,
 ) =>
   Effect.acquireRelease(
-    Effect.sync(() =>
-      joinQueries(
-        { target: { natsUrl, login, namespace }, folder: join(folder, "view") },
-        machineTime,
-      ),
+    Effect.sync(
+      () =>
+        new HostQueries(
+          { target: { natsUrl, login, namespace }, folder: join(folder, "view") },
+          machineTime,
+        ),
     ),
-    ({ stop }) => Effect.promise(stop),
+    (queries) => Effect.promise(() => queries.stop()),
   );
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The thread that answers a host's questions over all agents (`joinQueries` starts it): with a
+ * The thread that answers a host's questions over all agents (`HostQueries` starts it): with a
  * connection and a view of its own, so that neither the reading of journals nor a statement blocks
  * the host's thread. Statements that take long run in threads of their own (`runApart`). Messages
  * to it are `ToThread`, from it `FromThread`.

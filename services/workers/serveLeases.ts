@@ -21,6 +21,9 @@ import type { WorkerProcess } from "./WorkerProcess.ts";
 const SILENT_MS_MIN = 15_000;
 /** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
 const BEATS_MISSED_MAX = 3;
+const SILENT =
+  "it renews no lease although its thread is free; its code may have replaced a global that the process needs";
+
 export interface OpenLeases {
   readonly leases: LeasesShape;
   readonly close: () => Promise<void>;
@@ -39,45 +42,35 @@ export function serveLeases(
 ): ServedLeases {
   const opened = once(async () => {
     const { leases, close } = await open();
-    const silentMsMax = Math.max(SILENT_MS_MIN, leases.ttlMs);
-    return { keeper: new LeaseKeeper({ leases, time, log }), close, silentMsMax };
+    const silentBeatsMax = Math.ceil(Math.max(SILENT_MS_MIN, leases.ttlMs) / REPORT_BEAT_MS);
+    return { keeper: new LeaseKeeper({ leases, time, log }), close, silentBeatsMax };
   });
   return {
     serve: (number, process, isReplaced) => {
-      let beatMs = time.monotonicMs();
-      const lives = (): boolean => time.monotonicMs() - beatMs < REPORT_BEAT_MS * BEATS_MISSED_MAX;
+      const beats = new WorkerBeats(time);
       let silentBeatsMax = Infinity;
       const joined = once(async () => {
-        const { keeper, silentMsMax } = await opened.get();
-        silentBeatsMax = Math.ceil(silentMsMax / REPORT_BEAT_MS);
+        const { keeper, ...limits } = await opened.get();
+        ({ silentBeatsMax } = limits);
         return keeper.join(number, {
-          lives,
+          lives: () => beats.isRecent,
           onChange: (leaseChange) => process.send({ leaseChange }),
         });
       });
-      const answer = inBatches<LeaseAnswer>((leaseAnswers) => process.send({ leaseAnswers }));
       const end = (why: string): void => {
         log.error(`a worker is ended: ${why}`, { worker: number });
         process.kill();
       };
       watchBeats(time, process, () => end(FROZEN.reason), isReplaced);
-      let silentBeats = 0;
-      let unanswered = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
-        const passedMs = time.monotonicMs() - beatMs;
-        beatMs += passedMs;
-        // If this process was frozen, they come all at once, and requests may come after them.
-        if (passedMs < REPORT_BEAT_MS / 2) return;
-        const waits = joined.made === undefined || unanswered > 0;
-        const needNotAsk = report.held || waits || !isReplaced();
-        silentBeats = needNotAsk ? 0 : silentBeats + 1;
-        if (silentBeats === silentBeatsMax) end("it renews no lease although its thread is free; its code may have replaced a global that the process needs"); // prettier-ignore
+        const needNotAsk = report.held || joined.made === undefined || !isReplaced();
+        if (beats.noteBeat(needNotAsk) === silentBeatsMax) end(SILENT);
       });
+      const answer = inBatches<LeaseAnswer>((leaseAnswers) => process.send({ leaseAnswers }));
       process.onMessage((message) => {
         for (const request of readLeaseRequests(message)) {
-          silentBeats = 0;
-          unanswered++;
+          beats.noteRequest();
           void joined
             .get()
             .then(
@@ -85,7 +78,7 @@ export function serveLeases(
               (error: unknown) => notDone(request, error),
             )
             .then((given) => {
-              unanswered--;
+              beats.noteAnswer();
               answer(given);
             });
         }
@@ -103,4 +96,41 @@ export function serveLeases(
       await close?.();
     },
   };
+}
+
+/** When a worker's watchdog reported last, and for how many beats the worker asked nothing. */
+class WorkerBeats {
+  private beatMs: number;
+  private silentBeats = 0;
+  private unanswered = 0;
+
+  constructor(private readonly time: Pick<TimeShape, "monotonicMs">) {
+    this.beatMs = time.monotonicMs();
+  }
+
+  get isRecent(): boolean {
+    return this.time.monotonicMs() - this.beatMs < REPORT_BEAT_MS * BEATS_MISSED_MAX;
+  }
+
+  /**
+   * Returns how many beats were silent since the last request, or 0 for a beat that does not count.
+   * `needNotAsk`: the worker has a reason for its silence.
+   */
+  noteBeat(needNotAsk: boolean): number {
+    const passedMs = this.time.monotonicMs() - this.beatMs;
+    this.beatMs += passedMs;
+    // If this process was frozen, they come all at once, and requests may come after them.
+    if (passedMs < REPORT_BEAT_MS / 2) return 0;
+    this.silentBeats = needNotAsk || this.unanswered > 0 ? 0 : this.silentBeats + 1;
+    return this.silentBeats;
+  }
+
+  noteRequest(): void {
+    this.silentBeats = 0;
+    this.unanswered++;
+  }
+
+  noteAnswer(): void {
+    this.unanswered--;
+  }
 }

@@ -84,51 +84,26 @@ const TOLERANCE_SECONDS_MAX = 7 * 24 * 3600;
 
 const rejected = (reason: string): Verdict => ({ _tag: "Rejected", reason });
 
+/** Options and parts, checked. */
+interface Checked {
+  readonly scheme: SignatureScheme;
+  readonly parts: VerifierParts;
+  readonly keys: KeySource & Pick<Verifier, "prepare">;
+  readonly template: Template;
+  readonly publicUrl: PublicUrl;
+  readonly toleranceSeconds: number | undefined;
+  readonly replayGuard: boolean;
+}
+
 /** Throws `InvalidWebhook` for options that can't work. A verifier's only state is its keys. */
 export function verifierOf(
   scheme: SignatureScheme,
   options: SchemeOptions,
   parts: VerifierParts = {},
 ): Verifier {
-  const { replayGuard = false } = options;
-  if (typeof replayGuard !== "boolean")
-    throw new InvalidWebhook({ message: `${scheme.provider}({ replayGuard }): use true or false` });
-  const keys = parts.keys ?? secretsOf(scheme, options.secret);
-  const template = parseTemplate(scheme.template);
-  const toleranceSeconds = checkTolerance(scheme, options.toleranceSeconds);
-  if (options.url !== undefined && !template.includes("url"))
-    throw new InvalidWebhook({ message: `${scheme.provider}({ url }): it does not sign the URL` });
-  const publicUrl = new PublicUrl(scheme.provider, options.url);
+  const checked = checkOptions(scheme, options, parts);
+  const { keys, template, publicUrl } = checked;
   const { greeting } = parts;
-
-  function verify(request: WebhookRequest): Verdict {
-    if (greeting?.methods.includes(request.method)) return greeting.verdictOn(request);
-    const found = keys.keysFor(request);
-    if (found._tag !== "Keys") return found; // rule 4
-    const signedUrl = publicUrl.of(request);
-    if (typeof signedUrl !== "string") return signedUrl;
-    const webhook = parts.webhook?.(request) ?? "";
-    if (typeof webhook !== "string") return webhook;
-
-    const read = readSigned(scheme, request, { template, toleranceSeconds, signedUrl, webhook });
-    if (typeof read === "string") return rejected(read);
-    const key = keyThatSigned(scheme, read, { template, keys: found.keys });
-    if (key === undefined) {
-      const hint =
-        found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
-      return rejected(`no signature matches${hint === undefined ? "" : ` (${hint})`}`);
-    }
-    const field = scheme.timestamp?.field;
-    if (field !== undefined) {
-      // Rule 1: the signature is verified, so the body may be read.
-      const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
-      if (why !== undefined) return rejected(why);
-    }
-    const answer = scheme.handshake?.(request, key);
-    if (answer !== undefined) return { _tag: "Handshake", answer };
-    return verified(scheme, request, { headers: read.headers, replayGuard });
-  }
-
   const sources = greeting?.secrets === undefined ? [keys] : [keys, greeting.secrets];
   return {
     provider: scheme.provider,
@@ -151,8 +126,53 @@ export function verifierOf(
     },
     ...(greeting !== undefined && { handshakeMethods: greeting.methods }),
     ...(keys.prepare !== undefined && { prepare: keys.prepare }),
-    verify,
+    verify: (request) => verdictOn(request, checked),
   };
+}
+
+function checkOptions(
+  scheme: SignatureScheme,
+  options: SchemeOptions,
+  parts: VerifierParts,
+): Checked {
+  const { replayGuard = false } = options;
+  if (typeof replayGuard !== "boolean")
+    throw new InvalidWebhook({ message: `${scheme.provider}({ replayGuard }): use true or false` });
+  const keys = parts.keys ?? secretsOf(scheme, options.secret);
+  const template = parseTemplate(scheme.template);
+  const toleranceSeconds = checkTolerance(scheme, options.toleranceSeconds);
+  if (options.url !== undefined && !template.includes("url"))
+    throw new InvalidWebhook({ message: `${scheme.provider}({ url }): it does not sign the URL` });
+  const publicUrl = new PublicUrl(scheme.provider, options.url);
+  return { scheme, parts, keys, template, publicUrl, toleranceSeconds, replayGuard };
+}
+
+function verdictOn(request: WebhookRequest, checked: Checked): Verdict {
+  const { scheme, parts, keys, template, publicUrl, toleranceSeconds, replayGuard } = checked;
+  if (parts.greeting?.methods.includes(request.method)) return parts.greeting.verdictOn(request);
+  const found = keys.keysFor(request);
+  if (found._tag !== "Keys") return found; // rule 4
+  const signedUrl = publicUrl.of(request);
+  if (typeof signedUrl !== "string") return signedUrl;
+  const webhook = parts.webhook?.(request) ?? "";
+  if (typeof webhook !== "string") return webhook;
+
+  const read = readSigned(scheme, request, { template, toleranceSeconds, signedUrl, webhook });
+  if (typeof read === "string") return rejected(read);
+  const key = keyThatSigned(scheme, read, { template, keys: found.keys });
+  if (key === undefined) {
+    const hint = found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
+    return rejected(`no signature matches${hint === undefined ? "" : ` (${hint})`}`);
+  }
+  const field = scheme.timestamp?.field;
+  if (field !== undefined) {
+    // Rule 1: the signature is verified, so the body may be read.
+    const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
+    if (why !== undefined) return rejected(why);
+  }
+  const answer = scheme.handshake?.(request, key);
+  if (answer !== undefined) return { _tag: "Handshake", answer };
+  return verified(scheme, request, { headers: read.headers, replayGuard });
 }
 
 type Template = ReturnType<typeof parseTemplate>;

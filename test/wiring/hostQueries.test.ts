@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
 import { encodeCommit } from "../../core/journal/encodeCommit.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
@@ -13,7 +14,7 @@ import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { openNats } from "../../services/nats/setup/openNats.ts";
 import { pickPort } from "../../services/natsServer/pickPort.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
-import { joinQueries } from "../../services/wiring/joinQueries.ts";
+import { HostQueries } from "../../services/wiring/HostQueries.ts";
 import { startNats } from "../kit/natsServer.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
@@ -41,9 +42,9 @@ async function startBroker(port: number) {
   return openNats(connection, new Subjects(), { provision: { shards: SHARDS } });
 }
 
-function open(port: number, time: Parameters<typeof joinQueries>[1] = machineTime) {
+function open(port: number, time: Pick<TimeShape, "after"> = machineTime) {
   const target = { natsUrl: `nats://127.0.0.1:${port}`, login: {}, namespace: "agents" };
-  const queries = joinQueries({ target, folder: join(folder.path, "view") }, time);
+  const queries = new HostQueries({ target, folder: join(folder.path, "view") }, time);
   ends.push(() => queries.stop());
   return queries;
 }
