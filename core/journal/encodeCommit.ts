@@ -70,7 +70,7 @@ export interface Commit {
   readonly state?: StateText;
 }
 
-export function encodeCommit(options: {
+interface CommitParts {
   readonly image: AgentImage;
   readonly host: string;
   readonly epoch: Epoch;
@@ -82,7 +82,9 @@ export function encodeCommit(options: {
   readonly queue?: RowChanges | undefined;
   /** `JournalHead.part`. */
   readonly part?: boolean;
-}): Commit {
+}
+
+export function encodeCommit(options: CommitParts): Commit {
   const { image, frozen, schedules, queue } = options;
   const agent = [image.id.class, image.id.name] as const;
   const before: StateText = { text: image.state, isExact: image.stateIsExact };

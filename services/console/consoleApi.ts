@@ -204,6 +204,19 @@ function agentRequestOf(
       return get(() => source.why({ ...point, path: given("path") ?? "", limit: limit ?? TURNS_DEFAULT })); // prettier-ignore
     case "diff":
       return get(() => source.diff({ ...point, from: from ?? "0", to }));
+    default:
+      return agentActionOf(source, point, what, query);
+  }
+}
+
+function agentActionOf(
+  source: ConsoleSource,
+  point: PointOf,
+  what: string,
+  query: URLSearchParams,
+): ApiRequest | undefined {
+  const given = parametersOf(query);
+  switch (what) {
     case "on-fork":
       return post(() => source.releaseOnFork({ ...point, module: given("module") ?? "" }));
     case "release":
@@ -217,7 +230,7 @@ function agentRequestOf(
           module: given("module") ?? "",
           from: count(query, "from"),
           to: count(query, "to"),
-          last: limit ?? RERUN_LAST_DEFAULT,
+          last: count(query, "limit", { max: TURNS_MAX }) ?? RERUN_LAST_DEFAULT,
           failed: query.has("failed"),
         }),
       );

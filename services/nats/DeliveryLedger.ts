@@ -48,7 +48,7 @@ export class DeliveryLedger {
     const reply = message.reply ?? "";
     const { seq, deliveries, pending } = readReply(reply);
     this.pending = pending;
-    const { client, log } = nats.connection;
+    const { client } = nats.connection;
     if (this.acked.has(seq) || this.ackedBefore.has(seq)) {
       client.publish(reply, ACK); // the first ack was lost
       return undefined;
@@ -65,17 +65,8 @@ export class DeliveryLedger {
       known.dueMs = undefined;
       known.deliveries = Math.max(known.deliveries + 1, deliveries);
     }
-    let id: AgentId;
-    try {
-      id = nats.subjects.addressOf(message.subject);
-    } catch (error) {
-      // Not written by this project. No agent can ever receive it, and it would come again for
-      // ever.
-      log("error", "an inbox message without a readable address was dropped", {
-        subject: message.subject,
-        seq,
-        error: String(error),
-      });
+    const id = addressOf(message.subject, seq, nats);
+    if (id === undefined) {
       client.publish(reply, TERM);
       return undefined;
     }
@@ -104,6 +95,27 @@ export class DeliveryLedger {
     if (this.acked.size < ACKED_KEPT) return;
     this.ackedBefore = this.acked;
     this.acked = new Set();
+  }
+}
+
+/**
+ * Undefined for a subject that this project does not write. No agent can ever receive such a
+ * message, and it would come again for ever.
+ */
+function addressOf(
+  subject: string,
+  seq: number,
+  { subjects, connection }: NatsShape,
+): AgentId | undefined {
+  try {
+    return subjects.addressOf(subject);
+  } catch (error) {
+    connection.log("error", "an inbox message without a readable address was dropped", {
+      subject,
+      seq,
+      error: String(error),
+    });
+    return undefined;
   }
 }
 

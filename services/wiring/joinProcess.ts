@@ -25,7 +25,7 @@ import { runGateway } from "../gateway/runGateway.ts";
 import { LateSockets, ownSockets } from "../gateway/SocketKeeper.ts";
 import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
-import { describeDurability } from "../nats/setup/durability.ts";
+import { describeDurability, type Durability } from "../nats/setup/durability.ts";
 import { Nats, type NatsShape } from "../nats/client/Nats.ts";
 import { checkSubscriptions } from "../nats/client/WaitingWrites.ts";
 import { callDepth, callingAgent } from "../node/AsyncAmbient.ts";
@@ -110,22 +110,12 @@ const serveRoles = (
     const { role, log, namespace } = settings;
     const nats = yield* Nats;
     const { shards } = nats;
-    const durability = yield* preflight(nats, {
-      required: settings.requireDurable,
-      own: settings.natsUrl === undefined,
-      log,
-      time: machineTime,
-    });
-    const { groupCommit } = settings;
-    nats.groupCommit.on =
-      groupCommit === "auto" ? durability()._tag === "Durable" : groupCommit === "on";
+    const durability = yield* checkDurability(nats, settings);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     const { bus, subjects, calls, sockets, stubs } = yield* openCalls(namespace, id, traceCalls);
     const mailing = yield* mailOfEnv;
     let code = codeOf(settings.module, settings, stubs, mailing, log);
     const metrics = agentMetrics(settings.metrics);
-    metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
-    metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
     yield* prepareRuntime(settings, metrics);
     const shared: Shared = { id, subjects, shards, metrics, calls };
     const databases = yield* Databases;
@@ -152,10 +142,7 @@ const serveRoles = (
     if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
     const seesShards = host ?? gateway?.gateway;
     const unstored = () => longestUnstored(nats, seesShards?.leaseFailure);
-    if (seesShards !== undefined) {
-      metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
-      metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
-    }
+    measure(metrics, { nats, durability, seesShards, unstored });
     yield* Effect.tryPromise({
       try: () => checkSubscriptions(nats.connection, nats.waitingWrites),
       catch: (error) => error,
@@ -187,6 +174,39 @@ const serveRoles = (
       },
     };
   });
+
+/** Returns how durable the streams are. That decides about the group commit "auto". */
+const checkDurability = (nats: NatsShape, settings: ProcessSettings) =>
+  Effect.gen(function* () {
+    const durability = yield* preflight(nats, {
+      required: settings.requireDurable,
+      own: settings.natsUrl === undefined,
+      log: settings.log,
+      time: machineTime,
+    });
+    const { groupCommit } = settings;
+    nats.groupCommit.on =
+      groupCommit === "auto" ? durability()._tag === "Durable" : groupCommit === "on";
+    return durability;
+  });
+
+/** What the process knows of its broker and of shards, as metrics. */
+function measure(
+  metrics: AgentMetrics,
+  process: {
+    readonly nats: NatsShape;
+    readonly durability: () => Durability;
+    readonly seesShards: { readonly shardsUnowned: number } | undefined;
+    readonly unstored: () => Unstored | undefined;
+  },
+): void {
+  const { nats, durability, seesShards, unstored } = process;
+  metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
+  metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
+  if (seesShards === undefined) return;
+  metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
+  metrics.unstored(() => (unstored()?.forMs ?? 0) / 1_000);
+}
 
 /** What the process and its code call agents with. */
 const openCalls = (namespace: string, processId: string, traceCalls: TraceCalls) =>

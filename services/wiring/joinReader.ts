@@ -56,7 +56,15 @@ export async function openReader(
     natsLayer({ ...natsOptions(target, role, log), connectTimeoutMs: CONNECT_TIMEOUT_MS }),
     sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: READER_HEAP_BYTES_MAX }),
   );
-  const ports = Effect.gen(function* () {
+  const ports = readPorts(target);
+  const { opened, close } = await openScoped(
+    Effect.flatMap(Layer.build(layer), (context) => Effect.provide(ports, context)),
+  );
+  return { ...opened, close };
+}
+
+const readPorts = ({ archive: folder }: Target) =>
+  Effect.gen(function* () {
     const nats = yield* Nats;
     const { shards, subjects, connection } = nats;
     const bus = yield* Bus;
@@ -69,9 +77,7 @@ export async function openReader(
     const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
     const stored = { journal: yield* Journal, snapshots: yield* Snapshots };
     const archive =
-      target.archive === undefined
-        ? undefined
-        : joinArchive(target.archive, { nats, leases, time: machineTime });
+      folder === undefined ? undefined : joinArchive(folder, { nats, leases, time: machineTime });
     return {
       journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
       ...(archive !== undefined && { archive }),
@@ -102,11 +108,6 @@ export async function openReader(
       tellErased: (id, ids) => tellErased(hosts, id, ids),
     } satisfies Omit<ReadPorts, "close">;
   });
-  const { opened, close } = await openScoped(
-    Effect.flatMap(Layer.build(layer), (context) => Effect.provide(ports, context)),
-  );
-  return { ...opened, close };
-}
 
 const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);
 
