@@ -73,7 +73,7 @@ export class NodeExchange implements Exchange, Peer {
     this.#res = res;
     // node:http also emits "finish" for a response whose connection was destroyed.
     res.once("finish", () => (this.#delivered = !req.socket.destroyed));
-    res.once("close", () => this.closed());
+    res.once("close", () => this.#closed());
   }
 
   get answered(): boolean {
@@ -224,8 +224,12 @@ export class NodeExchange implements Exchange, Peer {
     this.#req.socket.destroy();
   }
 
-  /** The response or its connection has closed. */
-  closed(): void {
+  /** The connection has closed. node:http reports that only to the first unanswered response. */
+  disconnected(): void {
+    this.#res.emit("close");
+  }
+
+  #closed(): void {
     if (this.#finished) return;
     this.#finished = true;
     this.#buffer?.free();

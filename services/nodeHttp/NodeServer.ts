@@ -115,8 +115,7 @@ class Listener implements ExchangeOwner {
       this.#connections += 1;
       socket.once("close", () => {
         this.#connections -= 1;
-        // node:http reports the close only to the first.
-        for (const exchange of unanswered) exchange.closed();
+        for (const exchange of unanswered) exchange.disconnected();
       });
     });
     this.#server.on("request", (req, res) => this.#requested(req, res, false));

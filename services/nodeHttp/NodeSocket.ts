@@ -6,8 +6,10 @@
  *    close a socket while they iterate over sockets.
  * 2. Unsent bytes over the limit end the socket with 1013 (rule 5 of HttpServer.ts). They are freed
  *    when the peer reads, or after the library's close timeout.
- * 3. A peer that does not answer pings is cut off.
+ * 3. A peer of which no byte arrives between two pings is cut off. Bytes count and not messages,
+ *    because a peer can't answer a ping in the middle of a large frame.
  */
+import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import {
@@ -30,25 +32,27 @@ export class NodeSocket implements ServerSocket, Peer {
   readonly #bufferBytesMax: number;
   readonly #unsent: PeerBytes;
   readonly #handlers: SocketHandlers;
+  readonly #connection: Pick<Socket, "bytesRead">;
   #closed = false;
-  /** The peer has sent something since the last ping. */
-  #answered = true;
+  /** Bytes that had arrived at the last ping. */
+  #bytesRead = 0;
   /** Pongs that the kernel has not taken. */
   #pongs = 0;
 
   constructor(
     ws: WebSocket,
+    connection: Pick<Socket, "bytesRead">,
     { bufferBytesMax, unsent }: { readonly bufferBytesMax: number; readonly unsent: PeerBytes },
     open: (socket: ServerSocket) => SocketHandlers,
   ) {
     this.#ws = ws;
+    this.#connection = connection;
     this.#bufferBytesMax = bufferBytesMax;
     this.#unsent = unsent;
     // No event is lost: the library emits nothing before this turn of the event loop ends.
     this.#handlers = open(this);
     ws.on("message", (data, binary) => this.#received(data, binary));
     ws.on("ping", (data) => this.#pinged(data));
-    ws.on("pong", () => (this.#answered = true));
     ws.on("error", (cause: Error & { readonly code?: string }) => this.#failed(cause.code));
     ws.on("close", (code, reason) => this.#peerClosed(code, reason));
   }
@@ -70,7 +74,6 @@ export class NodeSocket implements ServerSocket, Peer {
   /** The library answers no pings: it would cut off a peer that does not read (invariant 2). */
   #pinged(data: Buffer): void {
     if (this.#closed) return;
-    this.#answered = true;
     this.#handlers.onPing?.(data.byteLength);
     if (this.#closed) return;
     this.#pongs += 1;
@@ -98,12 +101,13 @@ export class NodeSocket implements ServerSocket, Peer {
     this.#end(code, reason, true);
   }
 
-  /** Called at the ping interval. False: the peer did not answer the last one and is cut off. */
+  /** Called at the ping interval. Returns false if it has cut off the peer (invariant 3). */
   ping(): boolean {
-    if (!this.#answered) this.terminate();
+    const { bytesRead } = this.#connection;
+    const alive = bytesRead > this.#bytesRead;
+    this.#bytesRead = bytesRead;
+    if (!alive) this.terminate();
     else if (!this.#closed) this.#ws.ping();
-    const alive = this.#answered;
-    this.#answered = false;
     return alive;
   }
 
@@ -113,7 +117,6 @@ export class NodeSocket implements ServerSocket, Peer {
 
   #received(data: RawData, binary: boolean): void {
     if (this.#closed) return;
-    this.#answered = true;
     // The library's default binaryType delivers a Buffer.
     const bytes = data as Buffer;
     this.#handlers.onMessage(binary ? new Uint8Array(bytes) : bytes.toString("utf8"));

@@ -29,7 +29,7 @@ const STOP_MS = 1_000;
 
 type Accept = Extract<UpgradeDecision, { _tag: "Accept" }>;
 
-/** The ping interval: a peer that has not answered a ping is cut off at the next one. */
+/** The ping interval: a peer of which nothing has arrived since a ping is cut off at the next. */
 const pingMs = ({ socketIdleMs = SOCKET_IDLE_MS }: HttpServerOptions): number => socketIdleMs / 2;
 
 export class NodeUpgrades {
@@ -141,16 +141,16 @@ export class NodeUpgrades {
     let opened = false;
     this.#wss.handleUpgrade(req, connection, head, (ws) => {
       opened = true;
-      this.#open(ws, decision.open);
+      this.#open(ws, connection, decision.open);
     });
     // The library opens no socket on a connection that has just ended.
     if (!opened) this.#owner.guard.missed(decision, request);
   }
 
   /** Apart from `#accept`, whose closures would keep the whole request while the socket is open. */
-  #open(ws: WebSocket, open: Accept["open"]): void {
+  #open(ws: WebSocket, connection: Socket, open: Accept["open"]): void {
     const limits = { bufferBytesMax: this.#options.socketBufferBytesMax, unsent: this.#unsent };
-    const socket = new NodeSocket(ws, limits, open);
+    const socket = new NodeSocket(ws, connection, limits, open);
     this.#pingLater(socket);
     ws.once("close", () => this.#closed(socket));
   }

@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import { WebSocket } from "ws";
 import { adapters, RawClient, startServer, until } from "./kit.ts";
 import { counting } from "./limitRules.ts";
-import { accepting, client, closeOf } from "./socketRules.ts";
+import { accepting, client, closeOf, handshakeText } from "./socketRules.ts";
 
 describe.concurrent.each(adapters)("$name", (adapter) => {
   const heads = [
@@ -59,5 +59,22 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     expect((await closeOf(dead))[0]).toBe(1006);
     expect(await sockets.firstClose()).toEqual([1006, "", false]);
     expect(alive.ws.readyState).toBe(WebSocket.OPEN);
+  });
+
+  it("a peer that sends one message for longer than it may be idle is kept", async ({ expect }) => {
+    const { server, sockets } = await accepting(adapter, { socketIdleMs: 12_000 });
+    await using _server = server;
+    using peer = await RawClient.connect(server.port);
+    peer.send(handshakeText());
+    await sockets.first();
+    // The head of a text frame of three bytes, masked with zeros.
+    peer.send("\x81\x83\0\0\0\0");
+    const pings = () => peer.text.split("\x89\0").length - 1;
+    for (let sent = 1; sent <= 3; sent++) {
+      // A ping can't be answered within a frame.
+      await until(`ping ${sent}`, () => peer.closed || pings() >= sent);
+      peer.send("a");
+    }
+    expect(await until("the message", () => sockets.messages[0] ?? sockets.closes[0])).toBe("aaa");
   });
 });

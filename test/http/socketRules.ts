@@ -88,7 +88,7 @@ export const client = async (
 
 export const closeOf = (peer: Client) => until("the client's close", peer.close);
 
-const handshakeText = (key = "dGhlIHNhbXBsZSBub25jZQ==", version = "13"): string =>
+export const handshakeText = (key = "dGhlIHNhbXBsZSBub25jZQ==", version = "13"): string =>
   "GET /s HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
   `Sec-WebSocket-Key: ${key}\r\nSec-WebSocket-Version: ${version}\r\n\r\n`;
 

@@ -151,6 +151,27 @@ export const streamRules = (adapter: Adapter): void => {
       await until("the cancellation", () => source.cancelled);
     });
 
+    // uWebSockets.js cuts a connection with a request behind an unanswered one.
+    it.runIf(adapter.name === "node")(
+      "behind an unanswered request is cancelled when its caller leaves",
+      async () => {
+        const sources: Source[] = [];
+        await using server = await startServer(adapter, {
+          onRequest: (exchange) => {
+            if (exchange.request.target === "/unanswered") return;
+            const source = new Source();
+            sources.push(source);
+            exchange.stream(HEAD, source);
+          },
+        });
+        using client = await RawClient.connect(server.port);
+        client.send(`${GET.replace("/", "/unanswered")}${GET}${GET}`);
+        await until("both streams", () => sources.length === 2);
+        client.socket.destroy();
+        await until("both to be cancelled", () => sources.every(({ cancelled }) => cancelled));
+      },
+    );
+
     it("that fails cuts the connection, so that the caller does not take it for complete", async () => {
       const source = new Source();
       await using server = await serve(source);
