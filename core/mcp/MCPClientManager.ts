@@ -11,6 +11,7 @@ import { ownName } from "../../schemas/AgentPath.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
+import { checkRegistration } from "./checkRegistration.ts";
 import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
 import type {
@@ -82,6 +83,7 @@ export class MCPClientManager extends McpOffers {
       table: parts.table,
       elicitations: new Elicitations(parts.runtime),
       isListed: (server) => this.servers.get(server.id) === server,
+      charsBeside: (server) => this.charsBeside(server),
       providerOf: (row) => parts.createProvider(row.callback_url),
       changed: () => this.changed(),
       emit: (type, payload) => this.emit(type, payload),
@@ -95,8 +97,8 @@ export class MCPClientManager extends McpOffers {
    */
   async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
     checkServerId(id);
+    checkRegistration(options);
     const { url, name, callbackUrl = "", authUrl = null, clientId = null } = options;
-    if (typeof name !== "string" || name === "") throw new TypeError("An MCP server needs a name");
     const refused = this.parts.clients.refusal(url);
     if (refused !== undefined) throw new Error(`Blocked URL: ${url}: ${refused}`);
     const before = this.servers.get(id);

@@ -4,6 +4,7 @@
  */
 import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
+import type { ListedServer } from "./McpServerHost.ts";
 import type { McpServerState } from "./McpServerState.ts";
 import type { McpServerRow } from "./McpServerTable.ts";
 
@@ -58,19 +59,16 @@ export class McpOffers {
 
   /** What clients receive. */
   getMcpServers(): McpServersState {
-    const servers: McpServersState["servers"] = {};
-    for (const { id, row, state, error, connection } of this.servers.values())
-      servers[id] = {
-        name: row.name,
-        server_url: row.server_url,
-        auth_url: row.auth_url,
-        state,
-        error,
-        instructions: connection?.instructions ?? null,
-        capabilities: connection?.capabilities ?? null,
-      };
+    const servers = [...this.servers.values()].map(({ id, row, state, error, offer }) => {
+      const { name, server_url, auth_url } = row;
+      const { instructions, capabilities } = offer;
+      return [
+        id,
+        { name, server_url, auth_url, state, error, instructions, capabilities },
+      ] as const;
+    });
     return {
-      servers,
+      servers: Object.fromEntries(servers), // An id can be "__proto__".
       tools: this.listTools(),
       prompts: this.listPrompts(),
       resources: this.listResources(),
@@ -81,6 +79,12 @@ export class McpOffers {
   find(test: (row: McpServerRow) => boolean): McpServer | undefined {
     for (const server of this.servers.values()) if (test(server.row)) return server;
     return undefined;
+  }
+
+  protected charsBeside(server: ListedServer): number {
+    let chars = 0;
+    for (const each of this.servers.values()) if (each !== server) chars += each.offer.chars;
+    return chars;
   }
 
   private offered<A extends object>(

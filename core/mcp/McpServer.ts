@@ -389,7 +389,7 @@ export class McpServer {
   private async ask(connection: McpConnection, timeoutMs: number): Promise<Offer> {
     const { signal, free } = this.limited(timeoutMs);
     try {
-      return await readOffer(connection, { timeout: timeoutMs, signal });
+      return await readOffer(connection, { timeout: timeoutMs, signal }, () => this.host.charsBeside(this)); // prettier-ignore
     } finally {
       free();
     }

@@ -24,6 +24,8 @@ export interface McpServerHost {
   readonly elicitations: Elicitations;
   /** Whether it is the server of its id. */
   readonly isListed: (server: ListedServer) => boolean;
+  /** Characters that the agent's other servers offer. */
+  readonly charsBeside: (server: ListedServer) => number;
   readonly providerOf: (row: McpServerRow) => OAuthProvider;
   readonly changed: () => void;
   readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;

@@ -30,7 +30,7 @@ export type McpOAuthCallbackResult =
 export const whyRefused = (auth: OAuthProvider | undefined): string =>
   auth?.redirectUrl === undefined
     ? "The server requires authorization: pass headers with a token, or a callbackHost for OAuth"
-    : "The server refuses access, and does not say how to get it";
+    : "The server requires authorization, and its OAuth can't be used: pass headers with a token";
 
 export const STILL_REFUSED = "The server refuses access although its user has just authorized it";
 

@@ -14,11 +14,14 @@
  */
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import type { TimeShape } from "../time/Time.ts";
+import { URL_CHARS_MAX } from "./checkRegistration.ts";
 
 /** Long enough to log in and consent; a link found later is of no use. */
 export const STATE_TTL_MS = 600_000;
 /** Pending authorizations with one server; the oldest are forgotten. */
 const STATES_MAX = 16;
+/** UTF-16 units of JSON, ten times what large authorization servers answer. */
+const ANSWER_CHARS_MAX = 262_144;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -56,7 +59,10 @@ export interface OAuthProvider {
   tokens(): Promise<Json | undefined>;
   /** Stores the tokens. */
   saveTokens(tokens: Json): Promise<void>;
-  /** Receives the address that the user has to open. Throws `TypeError` if it is not http(s). */
+  /**
+   * Receives the address that the user has to open. Throws `TypeError` if it is not http(s), and
+   * `RangeError` if it is too long.
+   */
   redirectToAuthorization(url: URL): void | Promise<void>;
   /** Stores the PKCE verifier of the authorization. */
   saveCodeVerifier(verifier: string): Promise<void>;
@@ -161,6 +167,7 @@ export class StoredOAuthProvider implements OAuthProvider {
     return isElsewhere && !renews ? undefined : known; // rule 3
   }
   async saveClientInformation(information: Json): Promise<void> {
+    checkSize("registration", information);
     this.clientId = String(information["client_id"]);
     await this.storage.put(this.ofClient("client_info/"), information);
   }
@@ -169,6 +176,7 @@ export class StoredOAuthProvider implements OAuthProvider {
     return this.clientId === undefined ? undefined : this.storage.get(this.ofClient("token"));
   }
   async saveTokens(tokens: Json): Promise<void> {
+    checkSize("token", tokens);
     await this.storage.put(this.ofClient("token"), tokens);
   }
 
@@ -177,6 +185,10 @@ export class StoredOAuthProvider implements OAuthProvider {
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new TypeError(
         `The authorization server's address is not an http or https URL: ${url.protocol}`,
+      );
+    if (url.href.length > URL_CHARS_MAX)
+      throw new RangeError(
+        `The authorization server's address has more than ${URL_CHARS_MAX} characters`,
       );
     this.authUrl = url.href;
   }
@@ -208,6 +220,7 @@ export class StoredOAuthProvider implements OAuthProvider {
   }
 
   async saveDiscoveryState(state: Json): Promise<void> {
+    checkSize("metadata", state);
     await this.storage.put(this.key("oauth_discovery"), state);
   }
   discoveryState(): Promise<Json | undefined> {
@@ -230,6 +243,15 @@ export class StoredOAuthProvider implements OAuthProvider {
   private ofClient(rest: string): string {
     return this.key(`${this.clientId ?? ""}/${rest}`);
   }
+}
+
+/** The agent's journal keeps what an authorization server answers. Throws `RangeError`. */
+function checkSize(what: string, answer: Json): void {
+  const { length } = JSON.stringify(answer);
+  if (length > ANSWER_CHARS_MAX)
+    throw new RangeError(
+      `The authorization server's ${what} has ${length} characters, and the limit is ${ANSWER_CHARS_MAX}`,
+    );
 }
 
 /** Everything that OAuth with this server has stored begins with it. */

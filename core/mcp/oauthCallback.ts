@@ -41,7 +41,7 @@ export function serverOfCallback(
   const url = new URL(request.url);
   const state = parseState(url.searchParams.get("state"));
   const server = state && servers.get(state.serverId);
-  if (server === undefined || server.row.callback_url === "") return undefined;
+  if (server === undefined || !URL.canParse(server.row.callback_url)) return undefined;
   const wanted = new URL(server.row.callback_url);
   const isOurs = wanted.pathname === url.pathname || seenPath(wanted) === url.pathname;
   return wanted.origin === url.origin && isOurs ? server : undefined;

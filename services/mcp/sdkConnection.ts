@@ -6,9 +6,9 @@
  * does not support the first. A connection whose stream breaks is closed: pending requests are
  * rejected with the reason, and the manager makes a new connection.
  *
- * Until a server has answered in the protocol, every failure has the same text (`UNREACHABLE`): a
- * caller who may name servers must not learn which ports of the network are open. The log has the
- * cause.
+ * Until a server has answered in the protocol, or has asked for a bearer token, every failure has
+ * the same text (`UNREACHABLE`): a caller who may name servers must not learn which ports of the
+ * network are open. The log has the cause.
  */
 import {
   Client,
@@ -48,6 +48,12 @@ const UNREACHABLE = "No MCP server can be reached at this URL";
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Pages read of one list, which are thousands of entries. An endless list is cut here. */
 const LIST_PAGES_MAX = 50;
+/**
+ * How soon a stream that has ended is opened again, whatever its server asks for by `retry`: each
+ * time costs the host a request, and a timer past 2^31 ms fires at once.
+ */
+const REOPEN_MIN_MS = 500;
+const REOPEN_MAX_MS = REQUEST_LIFE_MS;
 /** How long a server may take to answer the end of a session; then the session is left open. */
 const CLOSE_TIMEOUT_MS = 2_000;
 /**
@@ -66,6 +72,10 @@ export async function connect(options: McpConnectOptions, wire: Wire): Promise<M
   }
   return { _tag: "Failed", message: UNREACHABLE };
 }
+
+/** The scheme that the protocol demands of servers that require authorization. */
+const isBearer = ({ headers }: Response): boolean =>
+  /(?:^|,\s*)Bearer\b/i.test(headers.get("www-authenticate") ?? "");
 
 type Attempt = McpConnectResult | { readonly _tag: "NotStreamable" };
 
@@ -87,7 +97,13 @@ async function connectBy(
     if (live) options.onClosed(message);
   };
   const guarded = open(options.url, lost);
-  const transport = makeTransport(type, options, renewedFetch(options, guarded.fetch, wire));
+  let wantsToken = false;
+  const noted: FetchLike = async (url, init) => {
+    const response = await guarded.fetch(url, init);
+    if (response.status === 401 && isBearer(response)) wantsToken = true;
+    return response;
+  };
+  const transport = makeTransport(type, options, renewedFetch(options, noted, wire));
   const client = makeClient(options);
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
   client.onerror = (error) => {
@@ -115,6 +131,7 @@ async function connectBy(
     if (isUnauthorized(error)) return { _tag: "Unauthorized" };
     const failure = requestFailed(error);
     unreachable(options.url, brokenBy ?? failure.message);
+    if (wantsToken) return { _tag: "Unauthorized" }; // An authorization can't begin.
     const status = SdkHttpError.isInstance(error) ? error.status : 0;
     if (type === "streamable-http" && NOT_STREAMABLE.has(status)) return { _tag: "NotStreamable" };
     return {
@@ -188,7 +205,14 @@ function makeTransport(type: TransportType, target: McpTarget, fetch: FetchLike)
   const url = new URL(target.url);
   return type === "sse"
     ? new SSEClientTransport(url, options)
-    : new StreamableHTTPClientTransport(url, options);
+    : new StreamableHTTPClientTransport(url, { ...options, reconnectionScheduler: reopenLater });
+}
+
+/** Returns what cancels it. */
+function reopenLater(reopen: () => void, askedMs: number): () => void {
+  const delayMs = Math.min(Math.max(askedMs, REOPEN_MIN_MS), REOPEN_MAX_MS);
+  const timer = setTimeout(reopen, delayMs);
+  return () => clearTimeout(timer);
 }
 
 function makeClient(options: McpConnectOptions): Client {

@@ -1,5 +1,6 @@
 /**
- * Maps the SDK's errors to the port's, by class and code. The text is the server's or the SDK's.
+ * Maps the SDK's errors to the port's, by class and code. The text is the server's or the SDK's,
+ * bounded like all text of a stranger's server (`errorText`).
  */
 import {
   OAuthError,
@@ -9,6 +10,7 @@ import {
   SdkHttpError,
   UnauthorizedError,
 } from "@modelcontextprotocol/client";
+import { errorText } from "../../core/mcp/errorText.ts";
 import { McpRequestFailed } from "../../core/mcp/McpClients.ts";
 import { BlockedAddress } from "./addressGuard.ts";
 
@@ -26,7 +28,7 @@ export const isUnauthorized = (error: unknown): boolean =>
 /** Maps an error of a request. `hasSession`: it was sent in a session, which may be lost. */
 export function requestFailed(error: unknown, hasSession = false): McpRequestFailed {
   if (error instanceof McpRequestFailed) return error; // the provider's
-  const message = messageOf(error);
+  const message = errorText(messageOf(error));
   if (isUnauthorized(error)) return new McpRequestFailed({ reason: "Unauthorized", message });
   if (ProtocolError.isInstance(error))
     return new McpRequestFailed({ reason: "Answered", message, code: error.code });

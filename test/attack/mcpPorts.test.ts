@@ -25,6 +25,7 @@ beforeAll(async () => {
     createHttpServer((_request, response) => response.end("<p>internal</p>")),
   );
   await listen("a refusal", createHttpServer((_request, response) => response.writeHead(403).end("internal"))); // prettier-ignore
+  await listen("a log-in", createHttpServer((_request, response) => response.writeHead(401, { "www-authenticate": 'Basic realm="internal"' }).end())); // prettier-ignore
   await listen("no HTTP", createServer((socket) => socket.on("error", () => undefined).end("SSH-2.0-internal\r\n"))); // prettier-ignore
   await listen("a cut", createServer((socket) => socket.on("error", () => undefined).resetAndDestroy())); // prettier-ignore
   const closed = createServer();

@@ -12,10 +12,15 @@ import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import { hibernated, listen, mcpFrames, rpc, untilMcp } from "./kit.ts";
 import { ToolAgent } from "./toolModule.ts";
 
+/** Stays in memory, so that its frames are of this test alone. */
+class WakingAgent extends ToolAgent {
+  static override options = { hibernateAfterSeconds: 60 };
+}
+
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
-  system = await systems.start({ agents: { ToolAgent } });
+  system = await systems.start({ agents: { ToolAgent, WakingAgent } });
 });
 const stops: Array<() => Promise<void>> = [];
 afterEach(async () => {
@@ -86,7 +91,8 @@ async function fails(url: string, text: RegExp, name: string, cause?: RegExp): P
       (fields as { server: string }).server === new URL(url).origin,
   );
   if (cause !== undefined) expect(JSON.stringify(logged.at(-1)?.fields)).toMatch(cause);
-  const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "servers");
+  // An agent that has hibernated since then connects again.
+  const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "waited");
   expect(mcp.servers["bad"]).toMatchObject({
     state: "failed",
     error: expect.any(String) as string,
@@ -131,6 +137,65 @@ describe("a server that", () => {
     const endless = await serve({ "tools/list": ({ id }, response) => reply(response, result(id, { ...TOOLS, nextCursor: `c${++pages}` })) }); // prettier-ignore
     await fails(endless.url, /listMaxPages|pagination/, "endless");
     expect(pages).toBeLessThanOrEqual(50);
+  });
+
+  test("says too much of itself, alone or beside the agent's other servers, is in no frame", async () => {
+    const proud = await serve({ initialize: say({ ...HELLO, capabilities: { tools: {}, experimental: { x: { y: "x".repeat(2_100_000) } } } }) }); // prettier-ignore
+    await fails(proud.url, /too much/, "proud");
+    const large = () =>
+      serve({ initialize: say({ ...HELLO, instructions: "x".repeat(1_100_000) }) });
+    const socket = await TestSocket.open(`${system.url}/agents/waking-agent/proud`);
+    expect(await rpc(socket, "add", "One", (await large()).url)).toMatchObject({ state: "ready" });
+    for (const { url } of [await large(), proud])
+      await expect(rpc(socket, "add", "Other", url)).rejects.toThrow(
+        /too much: \d{7} characters, the agent's other servers 1100\d{3}, and the limit/,
+      );
+    const sizes = mcpFrames(socket).map((mcp) => JSON.stringify(mcp).length);
+    expect(Math.max(...sizes)).toBeLessThan(1_200_000);
+  });
+
+  test("answers a call with a long error is cited in part", async () => {
+    const server = await serve({
+      "tools/call": ({ id }, response) =>
+        reply(response, {
+          jsonrpc: "2.0",
+          id,
+          error: { code: 1, message: "\u0007x".repeat(9_999) },
+        }),
+    });
+    const socket = await open("cited");
+    await rpc(socket, "add", "E", server.url, { id: "e" });
+    await expect(rpc(socket, "call", "e", "t", {})).rejects.toThrow(/^(x ){250}\.{3}$/);
+  });
+
+  test("ends its stream at once, and wants no pause, is asked for it twice a second at most", async () => {
+    const opened: number[] = [];
+    const server = await serve({}, (request, response) => {
+      if (request.method === "GET") {
+        opened.push(performance.now());
+        response.writeHead(200, { "content-type": "text/event-stream" }).end("retry: 0\n");
+        return;
+      }
+      void textOf(request).then((body) => {
+        const { id, method } = JSON.parse(body || "{}") as Message;
+        if (method === "initialize") return reply(response, result(id, HELLO));
+        if (method === "tools/list") return reply(response, result(id, TOOLS));
+        return response.writeHead(202).end();
+      });
+    });
+    const socket = await open("hasty");
+    await rpc(socket, "add", "H", server.url, { id: "h" });
+    await pollUntil("its stream is opened again", () => opened.length > 2);
+    // A timer of Node's may be a millisecond early.
+    for (const n of [1, 2]) expect(opened[n]! - opened[n - 1]!).toBeGreaterThan(490);
+  });
+
+  test("requires a token, and has no OAuth, is reported as such", async () => {
+    const server = await serve({}, (request, response) => {
+      if (request.url !== "/") return response.writeHead(404).end();
+      return response.writeHead(401, { "www-authenticate": "Bearer" }).end();
+    });
+    await fails(server.url, /: The server requires authorization, .* pass headers with a token$/, "token", /Registration/); // prettier-ignore
   });
 
   test("sends an oversized answer, as JSON or as events", async () => {
@@ -319,6 +384,21 @@ describe("an address", () => {
     await expect(rpc(socket, "add", "B", url)).rejects.toThrow(/^Blocked URL: /);
     expect(await rpc(socket, "rows")).toEqual([]);
   });
+  test("that is too long or not of a callback is refused, as are other wrong parts", async () => {
+    const socket = await open("unfit");
+    const add = (name: string, url: string, options: object = {}) =>
+      rpc(socket, "add", name, url, options);
+    const url = "https://example.com/mcp";
+    await expect(add("x".repeat(1_001), url)).rejects.toThrow(/name has at most 1000 characters/);
+    await expect(add("N", `${url}/${"x".repeat(20_000)}`)).rejects.toThrow(/URLs have at most/);
+    await expect(add("N", url, { callbackHost: "example.com" })).rejects.toThrow(
+      /callback URL begins with https:.* "example\.com\/agents\/tool-agent\/unfit\/callback" does not/,
+    );
+    await expect(add("N", url, { transport: { type: "stdio" } })).rejects.toThrow(
+      /no transport "stdio"/,
+    );
+    expect(await rpc(socket, "rows")).toEqual([]);
+  });
   test("that is blocked says why", () => {
     expect(refusal("ftp://example.com/", DEV)).toBe("it begins with neither https:// nor http://");
     expect(refusal("localhost:3001/mcp", DEV)).toBe("it begins with neither https:// nor http://");
@@ -373,7 +453,7 @@ describe("an address", () => {
         return reply(response, { resource: `${lying.url}/mcp`, authorization_servers: ["http://169.254.169.254/"] }); // prettier-ignore
       response.writeHead(401, { "www-authenticate": `Bearer resource_metadata="${lying.url}/.well-known/oauth-protected-resource"` }).end(); // prettier-ignore
     });
-    await fails(`${lying.url}/mcp`, UNREACHABLE, "oauth-away", /Blocked URL: http:\/\/169\.254\.169\.254|access|metadata/i); // prettier-ignore
+    await fails(`${lying.url}/mcp`, /its OAuth can't be used/, "oauth-away", /Blocked URL: http:\/\/169\.254\.169\.254|access|metadata/i); // prettier-ignore
     expect(oauth.length).toBeGreaterThan(1);
   });
 });

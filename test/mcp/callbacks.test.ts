@@ -1,5 +1,7 @@
 /** Callbacks that come twice, or from strangers: what they change, and where they lead. */
 import { beforeAll, describe, expect, test } from "vitest";
+import type { McpServer } from "../../core/mcp/McpServer.ts";
+import { serverOfCallback } from "../../core/mcp/oauthCallback.ts";
 import { rpc } from "./kit.ts";
 import { get, ready, useOAuth, type Servers } from "./oauthKit.ts";
 
@@ -64,4 +66,10 @@ test("a callback that is repeated while its code is exchanged has the answer of 
     expect(new URL(answer.location!).pathname).toBe("/done");
   expect(server.provider.exchanges).toBe(exchanges + 1);
   await ready(socket);
+});
+
+test("a request to an agent that has stored an invalid callback URL is an ordinary one", () => {
+  const stored = { row: { callback_url: "example.com/callback" } } as McpServer;
+  const request = new Request("http://example.com/callback?state=nonce.secrets");
+  expect(serverOfCallback(request, new Map([["secrets", stored]]))).toBeUndefined();
 });

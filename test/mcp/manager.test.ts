@@ -65,6 +65,14 @@ class ManagerAgent extends Agent {
   }
 
   @callable()
+  async named(id: string, url: string) {
+    await this.mcp.registerServer(id, { url, name: "Named" });
+    await this.mcp.establishConnection(id);
+    const { servers, tools } = this.mcp.getMcpServers();
+    return [Object.keys(servers), tools[0]?.serverId];
+  }
+
+  @callable()
   async elicit(url: string) {
     const { id } = await this.addMcpServer("E", url, { id: "asker" });
     const tools = this.mcp.listTools().map(({ name }) => name);
@@ -128,6 +136,11 @@ describe("the manager", () => {
       ["errors", 'Error: No MCP server "one" is registered', expect.stringMatching(/^TypeError: .*without "\/"/)], // prettier-ignore
       ["events", ["mcp:client:preconnect", "mcp:client:connect", "mcp:client:discover", "mcp:client:close"]], // prettier-ignore
     ]);
+  });
+
+  test("lists a server under any id", async () => {
+    const seen = await rpc(await open("named"), "named", "__proto__", everything.url);
+    expect(seen).toEqual([["__proto__"], "__proto__"]);
   });
 
   test("refuses retry options that are out of range, and stores nothing", async () => {

@@ -297,4 +297,18 @@ describe("stored OAuth data", () => {
     );
     expect(provider.authUrl).toBeUndefined();
   });
+
+  test("is of bounded size, whatever the authorization server answers", async () => {
+    const { provider, values } = make();
+    const long = "x".repeat(300_000);
+    const url = new URL(`https://auth.example/?client_id=${long}`);
+    expect(() => provider.redirectToAuthorization(url)).toThrow(/more than 16384 characters/);
+    const answers = [
+      provider.saveDiscoveryState({ long }),
+      provider.saveClientInformation({ client_id: long }),
+      provider.saveTokens({ access_token: long }),
+    ];
+    for (const answer of answers) await expect(answer).rejects.toThrow(/the limit is 262144/);
+    expect([provider.authUrl, provider.clientId, values.size]).toEqual([undefined, undefined, 0]);
+  });
 });
