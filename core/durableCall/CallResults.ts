@@ -10,7 +10,7 @@
 import type { AgentDatabase } from "../database/Databases.ts";
 import { textOrNull } from "../database/nullable.ts";
 import { tableExists } from "../database/tableExists.ts";
-import { DONE_RETENTION_MS } from "../journal/DoneSet.ts";
+import { DONE_COUNT_MIN, DONE_RETENTION_MS } from "../journal/DoneSet.ts";
 
 export const RESULTS_TABLE = "svc_agents_call_results";
 /**
@@ -78,7 +78,10 @@ export class CallResults {
     // Rule 1.
     database.query(
       `DELETE FROM ${RESULTS_TABLE} WHERE upto IN (SELECT upto FROM ${RESULTS_TABLE} ORDER BY upto LIMIT ${REMOVED_MAX}) AND (ended_at < ? OR ?)`,
-      [nowMs - DONE_RETENTION_MS, Number(count) >= CALLS_MAX ? 1 : 0],
+      [
+        Number(count) < DONE_COUNT_MIN ? 0 : nowMs - DONE_RETENTION_MS,
+        Number(count) >= CALLS_MAX ? 1 : 0,
+      ],
     );
     // Rule 2.
     database.query(

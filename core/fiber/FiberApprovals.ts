@@ -10,6 +10,7 @@
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
+import { wallTimer } from "../time/wallTimer.ts";
 import type { ApprovalGrant, ApprovalQuestion } from "../approval/Approval.ts";
 import {
   ApprovalClosed,
@@ -122,8 +123,7 @@ export class FiberApprovals implements KeptOfFibers {
         else if (row.status !== "waiting") over(() => resolve(row));
         else {
           cancel();
-          // The wall clock may be behind the timer.
-          cancel = time.after(Math.max(1, row.expiresAt - time.nowMs()), look);
+          cancel = wallTimer(time, Math.max(row.expiresAt, time.nowMs() + 1), look);
         }
       };
       offs.push(

@@ -6,6 +6,8 @@
  * 1. A key is in the set from the event that did it until it is older than the retention or pushed
  *    out by the count limit, oldest first.
  * 2. Both limits depend only on the journal (event times), so replay produces the same set.
+ * 3. An event may have the time of a wrong clock. The newest keys stay whatever their age, and one
+ *    event removes few: a provider's retry, which comes soon, still finds its input's key.
  *
  * Fed by `applyEvent`; read by the mailbox before a durable input runs.
  */
@@ -15,6 +17,12 @@ import { withEntry, without } from "../collections/sparse.ts";
 export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
 /** About 5 MB for the busiest agents; an agent would need 25,000 inputs in 7 days to reach it. */
 const DONE_COUNT_MAX = 25_000;
+/** Rule 3. 6 kB for an agent whose last inputs are older. */
+export const DONE_COUNT_MIN = 32;
+/** Rule 3. More than most events add, and a large set of an agent that became quiet shrinks. */
+const REMOVED_MIN = 2;
+/** One in so many: 44 events halve a set. */
+const REMOVED_SHARE = 64;
 
 /** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */
 export const DEAD_PREFIX = "dead:";
@@ -66,8 +74,10 @@ export class DoneSet {
 
   /** Drops what is past either limit, as of an event's time. Map order is age order. */
   trim(nowMs: number): void {
+    let left = REMOVED_MIN + Math.floor(this.size / REMOVED_SHARE);
     for (const [key, done] of this.entries ?? []) {
-      if (this.size <= DONE_COUNT_MAX && nowMs - done.timeMs <= DONE_RETENTION_MS) return;
+      const isOld = nowMs - done.timeMs > DONE_RETENTION_MS && this.size > DONE_COUNT_MIN;
+      if (this.size <= DONE_COUNT_MAX && (!isOld || left-- <= 0)) return;
       this.entries = without(this.entries, key);
     }
   }

@@ -4,6 +4,7 @@
  */
 import { SparseMap } from "../collections/sparse.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { wallTimer } from "../time/wallTimer.ts";
 import { dueOf } from "./dueTimes.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 
@@ -17,6 +18,8 @@ export class LocalTimers {
   constructor(
     private readonly agent: Pick<AgentTurns, "time" | "discarded">,
     private readonly onDue: (id: string, dueMs: number) => void,
+    /** Called when the row is not due yet: arms it again, if it is still to be. */
+    private readonly onEarly: (row: ScheduleRow) => void,
   ) {}
 
   /** Replaces the schedule's timer. Sets none beyond a day: there the broker's timer serves. */
@@ -25,12 +28,10 @@ export class LocalTimers {
     const dueMs = dueOf(row);
     if (dueMs === undefined || this.agent.discarded) return;
     const { time } = this.agent;
-    const waitMs = dueMs - time.nowMs();
-    if (waitMs > WAIT_MS_MAX) return;
-    const cancel = time.after(Math.max(0, waitMs), () => {
+    if (dueMs - time.nowMs() > WAIT_MS_MAX) return;
+    const cancel = wallTimer(time, dueMs, () => {
       this.cancels.delete(row.id);
-      // Timers of the machine may be early by a fraction, and its clock may have been set back.
-      if (time.nowMs() < dueMs) this.arm(row);
+      if (time.nowMs() < dueMs) this.onEarly(row);
       else this.onDue(row.id, dueMs);
     });
     this.cancels.set(row.id, cancel);

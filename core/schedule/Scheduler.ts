@@ -22,7 +22,7 @@ import { slicesOf } from "../time/TimeSlices.ts";
 import { AlarmCover } from "./AlarmCover.ts";
 import { BrokerTimers } from "./BrokerTimers.ts";
 import { methodOf } from "../queue/methodOf.ts";
-import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
+import { DUE_MS_MAX, dueOf, firstDue, isPutTooFar } from "./dueTimes.ts";
 import { KnownSchedules } from "./KnownSchedules.ts";
 import { LocalTimers } from "./LocalTimers.ts";
 import { newScheduleId } from "./newScheduleId.ts";
@@ -64,7 +64,7 @@ export class Scheduler {
     this.table = new ScheduleTable(agent.database, () => agent.ceiling("schedulesMax"));
     this.known = new KnownSchedules(agent, this.table, ports.cron);
     const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
-    this.local = new LocalTimers(agent, fire);
+    this.local = new LocalTimers(agent, fire, (row) => this.arm(row));
     this.cover = new AlarmCover(agent, {
       timers: new BrokerTimers(agent, ports.timers),
       rows: this.known.rows,
@@ -85,7 +85,7 @@ export class Scheduler {
 
   /** Called when the agent has started: sets this process's timers. */
   start(): void {
-    for (const row of this.known.rows.values()) this.local.arm(row);
+    for (const row of this.known.rows.values()) this.arm(row);
   }
 
   /** Called when the agent leaves memory: nothing begins any more. The broker's timers remain. */
@@ -206,7 +206,30 @@ export class Scheduler {
     // due, so the trigger has to come again.
     const earlyMs = dueMs - this.agent.time.nowMs();
     if (earlyMs > 0) this.cover.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
-    if (!this.stopped) this.local.arm(row);
+    this.arm(row);
+  }
+
+  /** Sets this process's timer, or makes the schedule due anew if its time was a wrong clock's. */
+  private arm(row: ScheduleRow): void {
+    const { agent, ports, table } = this;
+    if (this.stopped) return;
+    if (this.running.has(row.id) || !isPutTooFar(row, agent.time.nowMs(), ports.cron))
+      return this.local.arm(row);
+    agent.log.warn("the clock was set back; a schedule is due anew, by the present time", {
+      schedule: row.id,
+      callback: row.callback,
+      was: new Date(row.dueMs!).toISOString(),
+    });
+    const turn = agent.newTurn({ kind: "schedule", type: row.callback });
+    const write = (): void => {
+      const now = table.get(row.id);
+      if (now === undefined || !isPutTooFar(now, agent.time.nowMs(), ports.cron)) return;
+      table.setDue(row.id, firstDue(now, agent.time.nowMs(), ports.cron));
+      this.touched(row.id);
+    };
+    agent.run(turn, write).catch((error: unknown) => {
+      if (!agent.discarded) agent.abort(`a schedule can't be made due anew: ${messageOf(error)}`);
+    });
   }
 
   /** Fires at once, unless very many schedules are due together. */

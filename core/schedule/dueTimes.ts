@@ -64,3 +64,26 @@ export function nextDue(row: ScheduleRow, dueMs: number, nowMs: number, cron: Cr
   if (row.type !== "cron") return firstDue(row, nowMs, cron);
   return firstDue(row, row.misfire === "all" ? dueMs : Math.max(dueMs, nowMs), cron);
 }
+
+/**
+ * By how much a clock has to be set back before recurring schedules follow it. The times of a cron
+ * expression that has run wait for a smaller correction to pass, as vixie-cron's do.
+ */
+const SET_BACK_MS = { cron: 3 * 3600 * 1000, interval: 60_000 } as const;
+
+/**
+ * Whether a recurring schedule was made due by a clock that was fast, and is right now: even from a
+ * later time than now, it would be due earlier than it is. Users' SQL may set any time.
+ */
+export function isPutTooFar(row: ScheduleRow, nowMs: number, cron: CronShape): boolean {
+  const { type, dueMs } = row;
+  if ((type !== "cron" && type !== "interval") || dueMs === null || dueOf(row) !== dueMs)
+    return false;
+  const fromMs = nowMs + SET_BACK_MS[type];
+  if (dueMs <= fromMs) return false;
+  try {
+    return firstDue(row, fromMs, cron) < dueMs;
+  } catch {
+    return false; // Users' SQL left a row that can't be due. It is reported when it changes.
+  }
+}

@@ -40,6 +40,7 @@ import { genericObservability } from "../observability/index.ts";
 import { Endings } from "../watchdog/Endings.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { preflight } from "./joinNats.ts";
+import { checkClock } from "../nats/checkClock.ts";
 import { mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
 import { startTracing, traceProcess, type TraceCalls } from "./joinOtel.ts";
@@ -110,6 +111,8 @@ const serveRoles = (
     const { role, log, namespace } = settings;
     const nats = yield* Nats;
     const { shards } = nats;
+    // Retention uses the broker's clock where this one is wrong.
+    if (role !== "retention") yield* checkClock(nats, machineTime);
     const durability = yield* checkDurability(nats, settings);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     const { bus, subjects, calls, sockets, stubs } = yield* openCalls(namespace, id, traceCalls);

@@ -311,6 +311,53 @@ describe("schedules that were due while everything was down", () => {
   });
 });
 
+describe("a clock that is set", () => {
+  const DAY_MS = 24 * HOUR_MS;
+
+  test("forwards, or a machine that sleeps, makes no schedule late in an agent in memory", async () => {
+    await plan("tick", { delayInSeconds: 8 * 3600 });
+    await passTo(10);
+    rig.time.jump(8 * HOUR_MS);
+    await rig.pass(60_000);
+    expect(began).toHaveLength(1);
+  });
+
+  test("back does not stop an interval", async () => {
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(35);
+    rig.time.jump(-HOUR_MS);
+    await passTo(75 - 3600);
+    expect(began).toEqual([10, 20, 30, 50 - 3600, 60 - 3600, 70 - 3600]);
+  });
+
+  test.each([
+    ["an interval", { intervalSeconds: 600 }, 600],
+    ["a cron", { cron: "*/10 * * * *" }, 600],
+  ])("back by a day is followed by %s when its agent wakes", async (_name, when, first) => {
+    rig.time.jump(300 * DAY_MS);
+    await plan("tick", when);
+    await rig.hibernate();
+    rig.time.jump(-300 * DAY_MS);
+    await sql("SELECT 1");
+    await passTo(2 * first + 100);
+    expect(began).toHaveLength(2);
+    expect(JSON.stringify(rig.log.lines)).toContain("the clock was set back");
+  });
+
+  test("back by an hour repeats no time of a cron, and moves no time that users' SQL set", async () => {
+    await plan("tick", { cron: "0 * * * *" });
+    await plan("other", { intervalSeconds: 10 });
+    await sql(`UPDATE svc_agents_schedules SET time = time + 86400 WHERE callback = 'other'`);
+    await passTo(3601);
+    rig.time.jump(-HOUR_MS);
+    await rig.handOver();
+    await rig.startHost();
+    await sql("SELECT 1");
+    await passTo(7200);
+    expect(began).toEqual([3600, 7200]);
+  });
+});
+
 describe("blockConcurrencyWhile", () => {
   test("blocks due schedules like any other turn", async () => {
     await plan(1, "tick");
