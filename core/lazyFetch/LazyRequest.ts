@@ -133,9 +133,14 @@ export class LazyRequest {
   }
 }
 
+/**
+ * As on the reference's platform, a request that is passed on to another server follows no
+ * redirects: these are its caller's, with their cookies.
+ */
 const nativeInit = ({ abort, headers, ...init }: LazyRequestInit): RequestInit =>
   ({
     ...init,
+    redirect: "manual",
     headers: asPairs(headers),
     ...(abort !== undefined && { signal: abort.signal }),
   }) as RequestInit;

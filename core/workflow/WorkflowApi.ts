@@ -124,7 +124,7 @@ export class WorkflowApi {
 
   async status(workflowName: string, workflowId: string): Promise<InstanceStatus> {
     const before = this.#table.get(workflowId)?.status;
-    const status = await this.#binding(workflowName).get(workflowId).status();
+    const status = await this.#binding(workflowName).instance(workflowId).status();
     const row = this.#table.get(workflowId);
     // The start has not reached the instance yet.
     if (status.status === "unknown" && row?.status === "queued") return { status: "queued" };
@@ -134,7 +134,7 @@ export class WorkflowApi {
 
   async control(workflowId: string, action: ControlAction): Promise<void> {
     const { workflowName, status: before } = this.#tracked(workflowId);
-    const status = await this.#binding(workflowName).get(workflowId).control(action);
+    const status = await this.#binding(workflowName).instance(workflowId).control(action);
     this.#refresh(workflowId, status, before);
     this.#agent.emit(CONTROL_EVENTS[action], { workflowId, workflowName });
   }

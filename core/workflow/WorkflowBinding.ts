@@ -49,7 +49,7 @@ export class WorkflowBinding {
 
   /** Starts an instance that no agent follows. Rejects if the id is in use. */
   async create({ id = newId(), params }: WorkflowCreateOptions = {}): Promise<WorkflowInstance> {
-    if (await this.#begin(id, params)) return this.get(id);
+    if (await this.#begin(id, params)) return this.instance(id);
     throw new Error(`Workflow ${this.className} "${id}" already exists`);
   }
 
@@ -63,7 +63,7 @@ export class WorkflowBinding {
     const begun = await Promise.all(
       given.map(async ({ id = newId(), params }) => ((await this.#begin(id, params)) ? [id] : [])),
     );
-    return begun.flat().map((id) => this.get(id));
+    return begun.flat().map((id) => this.instance(id));
   }
 
   /** False if the id is in use. A host of an older release rejects instead. */
@@ -71,8 +71,20 @@ export class WorkflowBinding {
     return (await this.#instances.getByName(id).begin(this.className, params ?? null)) !== false;
   }
 
-  /** A handle on an instance, whether it exists or not. */
-  get(id: string): WorkflowInstance {
+  /**
+   * An instance that exists. Rejects with an `Error` if it was never started, was deleted, or if
+   * the start by an agent's `runWorkflow` has not reached it yet.
+   */
+  async get(id: string): Promise<WorkflowInstance> {
+    const instance = this.instance(id);
+    const { status } = await instance.status();
+    if (status !== "unknown") return instance;
+    // Apps for the reference look for the code.
+    throw new Error(`instance.not_found: Workflow ${this.className} "${id}" does not exist`);
+  }
+
+  /** A handle on an instance, whether it exists or not. Makes no request. */
+  instance(id: string): WorkflowInstance {
     return new WorkflowInstance(id, this.#instances);
   }
 }

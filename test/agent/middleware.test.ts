@@ -31,3 +31,18 @@ test("reaches the module's agents, and may copy their responses and upgrades", a
   const answer = await t.fetch("/agents/box/a");
   expect([await answer.json(), answer.headers.get("x-by")]).toEqual([{ count: 2 }, "middleware"]);
 });
+
+class Front extends Agent {
+  override onRequest(request: Request): Promise<Response> {
+    return globalThis.fetch(new Request("https://upstream.example/login", request));
+  }
+}
+
+test("a request that is passed on to a server follows no redirects: they are its caller's", async () => {
+  const headers = { location: "/home", "set-cookie": "s=1" };
+  const outgoing = ({ url }: Request) =>
+    url.endsWith("/login") ? new Response(null, { status: 302, headers }) : new Response("home");
+  await using t = await testAgents({ agents: [Front], outgoing });
+  const answer = await t.fetch("/agents/front/a");
+  expect([answer.status, answer.headers.get("set-cookie")]).toEqual([302, "s=1"]);
+});

@@ -80,7 +80,7 @@ export class Errands {
     const one = async ({ id }: Order): Promise<boolean> => {
       // Nobody started it, and nobody will.
       if (broker.journal.last(agentId("Errand", id)) === undefined) return false;
-      const errand = errands.get(id);
+      const errand = errands.instance(id);
       await insist(() => errand.resume());
       await insist(() => errand.sendEvent({ type: GO, payload: GO }));
       const approval = { approved: true, metadata: GO };

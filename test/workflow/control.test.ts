@@ -270,7 +270,11 @@ describe("communication between an instance and its agent", () => {
     await soon();
     expect(await instance.status()).toEqual({ status: "complete", output: { n: 3 } });
     await expect(binding.create({ id: "mine" })).rejects.toThrow("already exists");
-    expect(await binding.get("other").status()).toEqual({ status: "unknown" });
+    expect(await (await binding.get("mine")).status()).toMatchObject({ status: "complete" });
+    await expect(binding.get("other")).rejects.toThrow(
+      'instance.not_found: Workflow WaitWorkflow "other" does not exist',
+    );
+    expect(await binding.instance("other").status()).toEqual({ status: "unknown" });
     const response = await rig.fetch("/agents/wait-workflow/mine");
     expect(response.status).toBe(400);
   });

@@ -18,7 +18,7 @@ async function tracked(ask: () => Promise<InstanceStatus>) {
     emit: () => undefined,
     agent: { onWorkflowCallback: async () => undefined },
     signals: {
-      binding: () => ({ idOf: () => id, get: () => instance }),
+      binding: () => ({ idOf: () => id, instance: () => instance }),
       send: () => undefined,
     },
   } as unknown as WorkflowApiAgent);

@@ -39,7 +39,7 @@ async function order(step: Step): Promise<void> {
 const failing = (...acts: string[]) => acts.forEach((what) => world.failures.set(what, 99));
 const binding = () => (rig.env as { ANY_WORKFLOW: WorkflowBinding }).ANY_WORKFLOW;
 const begin = () => binding().create({ id: "w" });
-const status = () => binding().get("w").status();
+const status = () => binding().instance("w").status();
 const keysOf = (what: string): ReadonlyArray<string> =>
   world.keys.filter((each) => each.startsWith(`${what} `));
 /** Up to the next call of that, whose host then ends. */
@@ -212,7 +212,7 @@ test("code that repeats a refused step without end is left, and the steps are un
   failing("poll");
   await begin();
   await rig.advance("10 s");
-  await binding().get("w").terminate({ rollback: true });
+  await binding().instance("w").terminate({ rollback: true });
   await rig.advance("1 minute");
   expect(loops).toBeLessThan(200);
   expect(world.calls.at(-1)).toBe("undo reserve done");
@@ -259,7 +259,7 @@ test.each([0, 1])(
     await begin();
     await rig.advance(first === 1 ? "1 hour" : "1 s");
     await binding()
-      .get("w")
+      .instance("w")
       .sendEvent({ type, payload: { ok: true } });
     await rig.advance("1 hour");
     expect(await status()).toMatchObject({ status: "complete", output: { ok: true } });
@@ -277,12 +277,12 @@ test("a paused workflow undoes nothing until it is resumed", async () => {
   };
   await begin();
   await rig.advance("1 s");
-  await binding().get("w").pause();
+  await binding().instance("w").pause();
   fails.open();
   await rig.advance("1 s");
   expect(world.calls).toEqual(["reserve"]);
   expect((await status()).status).toBe("paused");
-  await binding().get("w").resume();
+  await binding().instance("w").resume();
   await rig.advance("1 s");
   expect(world.calls).toEqual(["reserve", "undo reserve done"]);
 });
@@ -345,7 +345,7 @@ describe("terminate", () => {
     };
     await begin();
     await rig.advance("1 s");
-    await binding().get("w").terminate({ rollback: asked });
+    await binding().instance("w").terminate({ rollback: asked });
     await rig.advance("2 days");
     expect(world.calls).toEqual(["reserve", ...(asked ? ["undo reserve done"] : [])]);
     expect(await status()).toEqual({
@@ -361,7 +361,7 @@ describe("terminate", () => {
     };
     await begin();
     await rig.advance("1 s");
-    await crashIn("undo reserve done", () => binding().get("w").terminate({ rollback: true }));
+    await crashIn("undo reserve done", () => binding().instance("w").terminate({ rollback: true }));
     await rig.advance("1 s");
     expect((await status()).status).toBe("terminated");
     expect(new Set(keysOf("undo reserve done")).size).toBe(1);
