@@ -5,6 +5,7 @@
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { checkCallKey } from "../call/durableCall.ts";
+import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import { isReferred } from "../rpcTarget/RpcTarget.ts";
@@ -45,6 +46,7 @@ export function makeStub<A>(
     if (isUpgrade(request)) return upgrade(client, id, { request, given, isReadonly });
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result, from } = await fetchFrom(client, id, { request, body, given });
+    if (objectId !== undefined && result.reply.kind === "error") throw decodeError(result.reply);
     return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
   };
   const callWithRequest = async (to: string, request: Request): Promise<unknown> => {

@@ -7,6 +7,8 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseBegun } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
+import { errorReply } from "../call/remoteError.ts";
+import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { INTERNAL_ERROR, tooMuchWritten } from "../input/fixedAnswers.ts";
 import { pieceBytes } from "./ResponseStreams.ts";
@@ -24,7 +26,7 @@ type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
 /**
  * Answers with what `f` returns: an answer, or a response, which may continue as a stream. Answers
- * a plain 500 if `f` fails.
+ * a plain 500 if `f` fails; for a Durable Object, the error, with which the stub's `fetch` rejects.
  */
 export async function answerRequest(
   agent: ActiveAgent,
@@ -44,9 +46,12 @@ export async function answerRequest(
     return isAnswer(made) ? made : respond(agent, turn, made);
   } catch (error) {
     if (agent.isLost) throw error;
-    // The caller receives a plain 500, whether or not `onError` suppressed the error.
+    // Whether or not `onError` suppressed the error.
     await agent.handleError(turn, error);
-    const { body: text, ...head } = tooMuchWritten(error) ?? INTERNAL_ERROR;
+    const refused = tooMuchWritten(error);
+    if (refused === undefined && agent.agent instanceof ObjectActor)
+      return { reply: errorReply(error) };
+    const { body: text, ...head } = refused ?? INTERNAL_ERROR;
     return { reply: { kind: "response", ...head }, body: text };
   }
 }

@@ -146,11 +146,17 @@ describe("fetch", () => {
     expect(await post.json()).toEqual({ seen: 2, text: "hello", path: "/legacy/one" });
   });
 
-  test("is a 500 for a class without one, and the log says why", async () => {
-    const response = await counters.getByName("x").fetch("http://object/");
-    expect(response.status).toBe(500);
+  test("rejects with what the object's fetch throws, and is a 500 to a client", async () => {
+    const why = "Waker has no fetch(): call its methods by name";
+    const failed = await env.Waker.getByName("x")
+      .fetch("http://object/")
+      .catch((error) => error);
+    expect(failed).toBeInstanceOf(TypeError);
+    expect(failed.message).toBe(why);
+    const response = await fetch(`${system.url}/none/x`);
+    expect([response.status, await response.text()]).toEqual([500, "Internal Server Error"]);
     const lines = system.host.log.lines.map(({ fields }) => JSON.stringify(fields ?? ""));
-    expect(lines.join()).toContain("Counter has no fetch(): call its methods by name");
+    expect(lines.join()).toContain(why);
   });
 });
 

@@ -287,7 +287,13 @@ export class Ledger extends DurableObject<Env> {
   }
 }
 
-const KINDS = { counter: "COUNTER", room: "Room", legacy: "LEGACY", live: "Live" } as const;
+const KINDS = {
+  counter: "COUNTER",
+  room: "Room",
+  legacy: "LEGACY",
+  live: "Live",
+  none: "Waker",
+} as const;
 
 export default {
   webhooks: [
