@@ -50,9 +50,20 @@ export class DurableObjectEventStore implements EventStore {
     });
   }
 
-  /** The stream of an event; undefined for an id of another session. */
+  /**
+   * The stream of an event; undefined for an id of another session, and for a stream that is not
+   * kept any more. The SDK's transport refuses those, and would keep the client waiting otherwise.
+   */
   async getStreamIdForEventId(event: EventId): Promise<StreamId | undefined> {
-    return parse(event)?.stream;
+    const stream = parse(event)?.stream;
+    if (stream === undefined || stream === STANDALONE_STREAM) return stream;
+    this.#tables();
+    const known = this.#exec(
+      `SELECT 1 FROM ${MCP_STREAMS} WHERE stream = ? UNION ALL SELECT 1 FROM ${MCP_EVENTS} WHERE stream = ? LIMIT 1`,
+      stream,
+      stream,
+    );
+    return known.length === 0 ? undefined : stream;
   }
 
   /** Sends what followed an event in its stream, in order. Resolves to the stream. */

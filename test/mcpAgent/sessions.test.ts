@@ -143,18 +143,21 @@ describe("a stream that was interrupted", () => {
     expect(JSON.parse(events[0]!.data)).toMatchObject({ id: 1, result: { serverInfo: { name: "counter" } } }); // prettier-ignore
   });
 
-  it("of another session is not delivered", async () => {
+  it("of another session, or that is not kept any more, is refused", async () => {
     const [a, b] = [await post(url, INITIALIZE), await post(url, INITIALIZE)];
-    const [event] = await eventsOf(a);
-    const answer = await fetch(url, {
-      headers: {
-        accept: "text/event-stream",
-        "mcp-session-id": b.headers.get("mcp-session-id")!,
-        "last-event-id": event!.id!,
-      },
-    });
-    const seen = await eventsOf(answer, () => true);
-    expect(JSON.stringify(seen)).not.toContain("serverInfo");
+    const event = (await eventsOf(a)).at(-1);
+    const resume = async (of: Response) => {
+      const session = of.headers.get("mcp-session-id")!;
+      const headers = { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": event!.id! }; // prettier-ignore
+      const answer = await fetch(url, { headers });
+      return [answer.status, answer.status === 204 ? "" : await answer.text()];
+    };
+    const refused = [400, expect.stringContaining("Invalid event ID")];
+    expect(await resume(b)).toEqual(refused);
+    expect(await resume(a)).toEqual([204, ""]);
+    for (let id = 2; id < 40; id++)
+      await (await post(url, { jsonrpc: "2.0", id, method: "ping" }, a.headers.get("mcp-session-id")!)).text(); // prettier-ignore
+    expect(await resume(a)).toEqual(refused);
   });
 });
 
