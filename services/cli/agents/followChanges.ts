@@ -149,8 +149,10 @@ class Printer {
     try {
       const { head } = decodeStored(event, addressKey(id));
       this.noteGap(change, head.after ?? 0);
-      return (await this.states.tell(id, event)).map((line: HistoryLine, turn) => {
-        const changed = WHAT_CHANGED.filter((what) => line[what] !== undefined);
+      const lines = await this.states.tell(id, event);
+      const unnamed = head.pages !== undefined && lines.every(({ sql }) => sql === undefined);
+      return lines.map((line, turn) => {
+        const changed = whatChanged(line, unnamed && turn === lines.length - 1);
         return { event: head.id, turn, changed, ...line };
       });
     } catch (error) {
@@ -184,4 +186,15 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
         `${error.message.replace(/\.$/, "")}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
       )
     : error;
+}
+
+/**
+ * An end removes everything. `hasPages`: the event has pages and no statement that wrote them, as a
+ * restore has, or the undo of a turn whose host ended.
+ */
+function whatChanged(line: HistoryLine, hasPages: boolean): ReadonlyArray<string> {
+  const ends = line.destroyed === true || line.cause.kind === "destroyed";
+  return WHAT_CHANGED.filter(
+    (what) => ends || line[what] !== undefined || (what === "sql" && hasPages),
+  );
 }
