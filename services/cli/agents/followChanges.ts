@@ -149,10 +149,8 @@ class Printer {
     try {
       const { head } = decodeStored(event, addressKey(id));
       this.noteGap(change, head.after ?? 0);
-      const lines = await this.states.tell(id, event);
-      const unnamed = head.pages !== undefined && lines.every(({ sql }) => sql === undefined);
-      return lines.map((line, turn) => {
-        const changed = whatChanged(line, unnamed && turn === lines.length - 1);
+      return (await this.states.tell(id, event)).map((line, turn) => {
+        const changed = whatChanged(line, head.pages !== undefined);
         return { event: head.id, turn, changed, ...line };
       });
     } catch (error) {
@@ -189,12 +187,13 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
 }
 
 /**
- * An end removes everything. `hasPages`: the event has pages and no statement that wrote them, as a
- * restore has, or the undo of a turn whose host ended.
+ * An end removes everything. A restore, and the undo of a turn whose host ended, change rows
+ * without a statement. `hasPages`: the event has pages of the database.
  */
 function whatChanged(line: HistoryLine, hasPages: boolean): ReadonlyArray<string> {
   const ends = line.destroyed === true || line.cause.kind === "destroyed";
+  const putsBack = hasPages && (line.restored !== undefined || line.undone === true);
   return WHAT_CHANGED.filter(
-    (what) => ends || line[what] !== undefined || (what === "sql" && hasPages),
+    (what) => ends || line[what] !== undefined || (what === "sql" && putsBack),
   );
 }
