@@ -117,14 +117,21 @@ export class StepTurns {
   private readonly found = new Map<string, { readonly began: StoredAt; last: StoredAt }>();
 
   add(seq: number, { time, turns }: Pick<JournalHead, "time" | "turns">): void {
-    for (const { cause, sql } of turns) {
+    for (const { cause, sql, restored } of turns) {
       if (sql?.includes(RESTART) === true) this.found.clear();
+      if (restored !== undefined) this.forgetAfter(restored.time);
       if (cause.kind !== "workflow" || cause.id === undefined) continue;
       const at = { seq, time: new Date(time).toISOString() };
       const known = this.found.get(cause.id);
       if (known === undefined) this.found.set(cause.id, { began: at, last: at });
       else known.last = at;
     }
+  }
+
+  /** A restore removes the records of steps that began after the point it goes back to. */
+  private forgetAfter(timeMs: number): void {
+    const point = new Date(timeMs).toISOString();
+    for (const [key, { began }] of this.found) if (began.time > point) this.found.delete(key);
   }
 
   /** The first and the last event that the record of that key was written with. */

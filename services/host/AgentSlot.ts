@@ -287,8 +287,9 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   async start(props: unknown, urgent: boolean): Promise<Live> {
     const { services, signal } = this.context;
-    const agentClass = services.module().agents.get(this.id.class);
-    if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
+    const { agents } = services.module();
+    const agentClass = agents.get(this.id.class);
+    if (agentClass === undefined) throw new UnknownAgentClass(this.id.class, agents.keys());
     try {
       const { agent, ports, replayed, cameBack } = await activate(services, this.id, {
         ownership: this.context,

@@ -149,8 +149,8 @@ class Printer {
     try {
       const { head } = decodeStored(event, addressKey(id));
       this.noteGap(change, head.after ?? 0);
-      return (await this.states.tell(id, event)).map((line: HistoryLine, turn) => {
-        const changed = WHAT_CHANGED.filter((what) => line[what] !== undefined);
+      return (await this.states.tell(id, event)).map((line, turn) => {
+        const changed = whatChanged(line, head.pages !== undefined);
         return { event: head.id, turn, changed, ...line };
       });
     } catch (error) {
@@ -184,4 +184,16 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
         `${error.message.replace(/\.$/, "")}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
       )
     : error;
+}
+
+/**
+ * An end removes everything. A restore, and the undo of a turn whose host ended, change rows
+ * without a statement. `hasPages`: the event has pages of the database.
+ */
+function whatChanged(line: HistoryLine, hasPages: boolean): ReadonlyArray<string> {
+  const ends = line.destroyed === true || line.cause.kind === "destroyed";
+  const putsBack = hasPages && (line.restored !== undefined || line.undone === true);
+  return WHAT_CHANGED.filter(
+    (what) => ends || line[what] !== undefined || (what === "sql" && putsBack),
+  );
 }
