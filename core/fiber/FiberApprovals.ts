@@ -10,7 +10,7 @@
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
-import { wallTimer } from "../time/wallTimer.ts";
+import { wallTimer } from "../time/WallTimers.ts";
 import type { ApprovalGrant, ApprovalQuestion } from "../approval/Approval.ts";
 import {
   ApprovalClosed,

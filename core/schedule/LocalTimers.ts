@@ -4,7 +4,7 @@
  */
 import { SparseMap } from "../collections/sparse.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { wallTimer } from "../time/wallTimer.ts";
+import { wallTimer } from "../time/WallTimers.ts";
 import { dueOf } from "./dueTimes.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 
