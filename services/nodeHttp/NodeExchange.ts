@@ -3,9 +3,9 @@
  * NodeServer.ts creates it from the head of a request; the handler answers it.
  *
  * A refusal of a request whose body is still arriving lingers. The whole answer is written, but the
- * response, and with it the connection, ends only once the caller has finished or the server's
- * linger time has passed. Closing at once would reset the connection, and the reset would discard
- * the answer before the caller has read it.
+ * response, and with it the connection, ends only once the caller has finished or sends nothing for
+ * `LINGER_MS`. Closing at once would reset the connection, and the reset would discard the answer
+ * before the caller has read it: many read only after they have sent everything.
  *
  * A large answer is written in slices, each when the kernel has taken the one before: node:http
  * does not say how much of a write was taken, and `PeerBytes` asks who reads.
@@ -37,14 +37,14 @@ import type { OpenExchanges } from "../http/OpenExchanges.ts";
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
   readonly exchanges: OpenExchanges;
-  /** Called for a refusal that lingers. The server calls `cut` once the linger time has passed. */
-  readonly lingering: (exchange: NodeExchange) => void;
 }
 
 const NO_BODY = new Uint8Array(0);
 
 // A caller that reads none of its answer for this long is cut off, as by uWebSockets.js.
 const WRITE_STALL_MS = 10_000;
+// As nginx waits. The time for the whole body ends a caller that goes on sending.
+const LINGER_MS = 5_000;
 // A step that a slow reader takes within a few seconds, and few ticks for a fast one.
 const SLICE_BYTES = 64 * 1024;
 
@@ -216,10 +216,10 @@ export class NodeExchange implements Exchange, Peer {
     res.write(body);
     this.#req.once("end", () => res.end());
     this.#req.resume();
-    this.#owner.lingering(this);
+    this.#req.socket.setTimeout(LINGER_MS);
   }
 
-  /** Destroys the connection: the linger time has passed, or the caller does not read. */
+  /** Destroys the connection of a caller that does not read. */
   cut(): void {
     this.#req.socket.destroy();
   }

@@ -26,6 +26,7 @@ import { Server as NetServer, type AddressInfo, type ListenOptions, type Socket 
 import type { Duplex } from "node:stream";
 import {
   HttpServer,
+  SOCKET_IDLE_MS,
   type HttpHandlers,
   type HttpRequest,
   type HttpResponse,
@@ -66,8 +67,6 @@ const KEEP_ALIVE_MS = 65_000;
 // Node supports `reusePort` from 22.12 and 23.1 on; older versions ignore it.
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 const canSharePort = major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
-// How long a caller that was refused in the middle of its body may go on sending it.
-const LINGER_MS = 2_000;
 // Clients hardly pipeline, and each request may hold a body of the largest size.
 const PIPELINED_MAX = 16;
 
@@ -77,7 +76,7 @@ class Listener implements ExchangeOwner {
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly #upgrades: NodeUpgrades;
-  readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
+  readonly #timeouts: TimeoutQueue;
   #connections = 0;
   /** Unanswered requests by connection (invariant 1). */
   readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
@@ -106,6 +105,8 @@ class Listener implements ExchangeOwner {
     // The size of the head bounds the count. With its default, node:http would drop further
     // headers.
     this.#server.maxHeadersCount = 0;
+    const { socketIdleMs = SOCKET_IDLE_MS } = options;
+    this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(socketIdleMs));
     this.#upgrades = new NodeUpgrades(options, this, this.#timeouts);
     this.#server.on("connection", (socket: Socket) => {
       // `serveAsPlain` passes a connection on again.
@@ -161,10 +162,6 @@ class Listener implements ExchangeOwner {
     this.#upgrades.cutUndecided();
     this.#timeouts.close();
     await closed;
-  }
-
-  lingering(exchange: NodeExchange): void {
-    this.#timeouts.after(LINGER_MS, () => exchange.cut());
   }
 
   #requested(req: IncomingMessage, res: ServerResponse, expects: boolean): void {

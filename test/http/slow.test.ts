@@ -31,6 +31,23 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     expect(handled).toEqual([]);
   });
 
+  it("a caller whose body is refused can send it to its end", async ({ expect }) => {
+    const { handled, server } = await counting(adapter);
+    await using _server = server;
+    using raw = await RawClient.connect(server.port);
+    const pieces = 20;
+    const piece = "x".repeat(100);
+    raw.send(`POST / HTTP/1.1\r\nHost: h\r\nContent-Length: ${pieces * piece.length}\r\n\r\n`);
+    let sent = 0;
+    for (; sent < pieces && !raw.closed; sent++) {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      raw.send(piece);
+    }
+    await raw.untilClosed();
+    expect([sent, raw.text.slice(0, 12)]).toEqual([pieces, "HTTP/1.1 413"]);
+    expect(handled).toEqual([]);
+  });
+
   it("a handshake that is never decided holds up a stop no longer than a request", async ({
     expect,
   }) => {
