@@ -163,6 +163,7 @@ export interface HttpServerOptions {
   readonly headerBytesMax: number;
   /** New connections beyond this number are closed. Open sockets count. */
   readonly connectionsMax: number;
+  /** Rule 5. One frame above it does not count, so that it reaches a peer that reads. */
   readonly socketBufferBytesMax: number;
   /**
    * Unsent bytes of all sockets together, and of all answers above 64 KiB together. Past it, those

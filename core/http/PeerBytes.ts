@@ -41,6 +41,24 @@ interface Report {
  */
 export const COUNTED_BYTES_MIN = 64 * 1024;
 
+/**
+ * Bytes of the largest frame above the limit of its socket that may be unsent, and so does not
+ * count (rule 5 of HttpServer.ts); 0 without one. `before`: what this returned last.
+ */
+export function largestUnsent(
+  before: number,
+  socket: {
+    readonly keptBytes: number;
+    readonly newest: string | Uint8Array;
+    readonly bytesMax: number;
+  },
+): number {
+  const { keptBytes, newest, bytesMax } = socket;
+  if (keptBytes <= bytesMax) return 0;
+  const bytes = Buffer.byteLength(newest);
+  return bytes > bytesMax ? Math.max(before, bytes) : before;
+}
+
 /** The part of the total to which cuts reduce the sum, so that the next frame needs no recount. */
 const RELIEVED = 7 / 8;
 

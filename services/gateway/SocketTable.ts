@@ -10,7 +10,7 @@
  * 3. Frames for a socket whose upgrade is not finished are buffered, so that the client receives
  *    them in order. A socket receives casts only after its agent's `begin`, so that none precedes
  *    its identity frame. Past `socketBufferBytesMax` buffered bytes, the socket is closed with 1013
- *    as it opens.
+ *    as it opens. As of unsent bytes, one frame above the limit does not count.
  * 4. The socket of a client that exceeds its rate (`SocketRates`) is closed with 1013. After 1008
  *    it would not reconnect, although another client at its address may have caused the excess.
  * 5. The host that takes over a shard ends sockets whose Durable Object was working
@@ -82,6 +82,8 @@ export class Entry implements SocketHandlers {
   /** Rule 3: frames that arrived before the upgrade finished. */
   early: Array<(socket: ServerSocket) => void> | undefined;
   earlyBytes = 0;
+  /** A frame above the limit is among them. */
+  earlyLarge: true | undefined;
   /** Created with the first message, or to deliver the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
@@ -318,7 +320,9 @@ export class SocketTable {
     if (entry.socket !== undefined) return frame(entry.socket);
     const bytesMax = this.services.config.socketBufferBytesMax;
     if (entry.gone !== undefined || entry.earlyBytes > bytesMax) return;
-    entry.earlyBytes += bytes + EARLY_FRAME_BYTES;
+    const isLarge = bytes > bytesMax && entry.earlyLarge === undefined;
+    if (isLarge) entry.earlyLarge = true;
+    entry.earlyBytes += (isLarge ? 0 : bytes) + EARLY_FRAME_BYTES;
     if (entry.earlyBytes > bytesMax) {
       entry.early = [(socket) => socket.close(CLOSE_LAGGING, TOO_SLOW)];
     } else (entry.early ??= []).push(frame);

@@ -21,7 +21,7 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { PeerBytes, Peer } from "../../core/http/PeerBytes.ts";
+import { largestUnsent, type PeerBytes, type Peer } from "../../core/http/PeerBytes.ts";
 
 // Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
 // without reading is not checking its connection.
@@ -34,6 +34,7 @@ export class NodeSocket implements ServerSocket, Peer {
   readonly #handlers: SocketHandlers;
   readonly #connection: Pick<Socket, "bytesRead">;
   #closed = false;
+  #largeBytes = 0;
   /** Bytes that had arrived at the last ping. */
   #bytesRead = 0;
   /** Pongs that the kernel has not taken. */
@@ -68,7 +69,7 @@ export class NodeSocket implements ServerSocket, Peer {
   #send(data: string | Uint8Array, binary: boolean): void {
     if (this.#closed) return;
     this.#ws.send(data, { binary });
-    this.#checkBuffered();
+    this.#checkBuffered(data);
   }
 
   /** The library answers no pings: it would cut off a peer that does not read (invariant 2). */
@@ -79,11 +80,14 @@ export class NodeSocket implements ServerSocket, Peer {
     this.#pongs += 1;
     this.#ws.pong(data, undefined, () => (this.#pongs -= 1));
     if (this.#pongs > PONGS_MAX) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
-    else this.#checkBuffered();
+    else this.#checkBuffered("");
   }
 
-  #checkBuffered(): void {
-    if (this.keptBytes > this.#bufferBytesMax) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
+  #checkBuffered(newest: string | Uint8Array): void {
+    const { keptBytes } = this;
+    const bytesMax = this.#bufferBytesMax;
+    this.#largeBytes = largestUnsent(this.#largeBytes, { keptBytes, newest, bytesMax });
+    if (keptBytes - this.#largeBytes > bytesMax) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     // Also after its end: the library holds the bytes until the peer reads.
     this.#unsent.report(this);
   }

@@ -22,7 +22,7 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { PeerBytes, Peer } from "../../core/http/PeerBytes.ts";
+import { largestUnsent, type PeerBytes, type Peer } from "../../core/http/PeerBytes.ts";
 import { asUtf8 } from "./asUtf8.ts";
 
 export interface SocketLimits {
@@ -50,6 +50,7 @@ export class UwsSocket implements ServerSocket, Peer {
   #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
   #ws: WebSocket<SocketData> | undefined;
   #handlers: SocketHandlers | undefined;
+  #largeBytes = 0;
 
   constructor(limits: SocketLimits, open: (socket: ServerSocket) => SocketHandlers) {
     this.#limits = limits;
@@ -68,13 +69,14 @@ export class UwsSocket implements ServerSocket, Peer {
     const ws = this.#ws;
     if (ws === undefined) return;
     const status = ws.send(asUtf8(data), binary, false);
-    if (status !== SENT) this.#checkBuffered();
+    if (status !== SENT) this.#checkBuffered(data);
   }
 
-  #checkBuffered(): void {
-    const { socketBufferBytesMax, unsent, hold } = this.#limits;
+  #checkBuffered(newest: string | Uint8Array): void {
+    const { socketBufferBytesMax: bytesMax, unsent, hold } = this.#limits;
     const { keptBytes } = this;
-    if (keptBytes <= socketBufferBytesMax) return unsent.report(this);
+    this.#largeBytes = largestUnsent(this.#largeBytes, { keptBytes, newest, bytesMax });
+    if (keptBytes - this.#largeBytes <= bytesMax) return unsent.report(this);
     unsent.forget(this);
     if (hold(keptBytes)) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     else this.cut();
@@ -117,7 +119,7 @@ export class UwsSocket implements ServerSocket, Peer {
   pinged(bytes: number): void {
     if (this.#ws === undefined) return;
     this.#handlers?.onPing?.(bytes);
-    this.#checkBuffered();
+    this.#checkBuffered("");
   }
 
   /** The library's close event: the peer closed or vanished. Our own `end` was reported before. */

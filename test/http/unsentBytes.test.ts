@@ -168,6 +168,23 @@ describe.each(adapters)("a server on $name", (adapter) => {
     TEST_MS_MAX,
   );
 
+  test("one frame above the limit of a socket arrives, with smaller ones before and after it", async () => {
+    const limits = { socketBufferBytesMax: 256 * 1024, unsentBytesMax: 64 * 1024 * 1024 };
+    const { server, sockets } = await accepting(adapter, limits);
+    await using _ = server;
+    using peer = await client(server.port);
+    const socket = await sockets.first();
+    peer.ws.pause();
+    // More than the kernel takes from a peer that does not read.
+    const small = "x".repeat(16 * 1024);
+    const frames = [small, "é".repeat(8 * 1024 * 1024), small, small];
+    for (const frame of frames) socket.send(frame);
+    peer.ws.resume();
+    await until("the frames", () => peer.received.length === frames.length);
+    expect(peer.received.every((data, n) => data === frames[n])).toBe(true);
+    expect(sockets.closes).toEqual([]);
+  });
+
   test("cuts off the slowest reader when all together hold too many bytes", async () => {
     const limits = { socketBufferBytesMax: 64 * 1024 * 1024, unsentBytesMax: 1024 * 1024 };
     const { server, sockets } = await accepting(adapter, limits);
