@@ -17,12 +17,13 @@ const ATTACK = ["test/attack/**/*.test.ts"];
  * of the suite's time, with 10 seconds or more each.
  */
 const PROCESSES = [
-  "test/cli/{commands/lostStreams,devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
+  "test/cli/{commands/lostStreams,devFrom,erase,fork,init,rerun,serving,tunnel,workers}.test.ts",
   "test/deploy/{deniedHost,metrics,permissions}.test.ts",
   "test/email/killed.test.ts",
   "test/host/{burst,fullMemory,idleAgents,unreadLog}.test.ts",
   "test/http/slow.test.ts",
   "test/{mcp,mcpAgent}/hostDeath.test.ts",
+  "test/nats/{natsFaults,whyUnreachable}.test.ts",
   "test/natsServer/{natsServerFinder,natsServerSupervisor}.test.ts",
   "test/otel/traces.test.ts",
   "test/page/*.test.ts",
