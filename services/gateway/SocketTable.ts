@@ -16,7 +16,7 @@
  * 5. The host that takes over a shard ends sockets whose Durable Object was working
  *    (`services/host/slot/objectSockets`).
  */
-import { PeerBytes } from "../../core/http/PeerBytes.ts";
+import { largestUnsent, PeerBytes } from "../../core/http/PeerBytes.ts";
 import { CLOSE_LAGGING, TOO_SLOW } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { sinceOf } from "../../core/stream/KeptMessages.ts";
@@ -51,6 +51,7 @@ const WAITING_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Overhead of a buffered frame in addition to its bytes. */
 const EARLY_FRAME_BYTES = 200;
+const NO_BODY = new Uint8Array();
 
 const encoder = new TextEncoder();
 
@@ -82,8 +83,8 @@ export class Entry implements SocketHandlers {
   /** Rule 3: frames that arrived before the upgrade finished. */
   early: Array<(socket: ServerSocket) => void> | undefined;
   earlyBytes = 0;
-  /** A frame above the limit is among them. */
-  earlyLarge: true | undefined;
+  /** As `largestUnsent`, of them. */
+  earlyLarge = 0;
   /** Created with the first message, or to deliver the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
@@ -229,7 +230,7 @@ export class SocketTable {
       this.sendTo(entry, body, head.text);
     } else {
       if (head.forget) this.remove(entry);
-      this.whenOpen(entry, 0, (socket) => socket.close(head.code, head.reason));
+      this.whenOpen(entry, NO_BODY, (socket) => socket.close(head.code, head.reason));
     }
   }
 
@@ -311,19 +312,19 @@ export class SocketTable {
   private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
     const { socket } = entry;
     if (socket === undefined)
-      this.whenOpen(entry, body.length, (opened) => sendOn(entry, opened, body, text));
+      this.whenOpen(entry, body, (opened) => sendOn(entry, opened, body, text));
     else sendOn(entry, socket, body, text);
   }
 
   /** Rule 3: runs `frame` now, or once the upgrade has finished. */
-  private whenOpen(entry: Entry, bytes: number, frame: (socket: ServerSocket) => void): void {
+  private whenOpen(entry: Entry, newest: Uint8Array, frame: (socket: ServerSocket) => void): void {
     if (entry.socket !== undefined) return frame(entry.socket);
     const bytesMax = this.services.config.socketBufferBytesMax;
-    if (entry.gone !== undefined || entry.earlyBytes > bytesMax) return;
-    const isLarge = bytes > bytesMax && entry.earlyLarge === undefined;
-    if (isLarge) entry.earlyLarge = true;
-    entry.earlyBytes += (isLarge ? 0 : bytes) + EARLY_FRAME_BYTES;
-    if (entry.earlyBytes > bytesMax) {
+    const isOver = (): boolean => entry.earlyBytes - entry.earlyLarge > bytesMax;
+    if (entry.gone !== undefined || isOver()) return;
+    const keptBytes = (entry.earlyBytes += newest.length + EARLY_FRAME_BYTES);
+    entry.earlyLarge = largestUnsent(entry.earlyLarge, { keptBytes, newest, bytesMax });
+    if (isOver()) {
       entry.early = [(socket) => socket.close(CLOSE_LAGGING, TOO_SLOW)];
     } else (entry.early ??= []).push(frame);
   }
@@ -390,4 +391,5 @@ function sendOn(entry: Entry, socket: ServerSocket, body: Uint8Array, text: bool
 function forgetEarly(entry: Entry): void {
   entry.early = undefined;
   entry.earlyBytes = 0;
+  entry.earlyLarge = 0;
 }

@@ -50,9 +50,9 @@ export function serveLeases(
       const beats = new WorkerBeats(time);
       let silentBeatsMax = Infinity;
       const joined = once(async () => {
-        const { keeper, ...limits } = await opened.get();
-        ({ silentBeatsMax } = limits);
-        return keeper.join(number, {
+        const served = await opened.get();
+        silentBeatsMax = served.silentBeatsMax;
+        return served.keeper.join(number, {
           lives: () => beats.isRecent,
           onChange: (leaseChange) => process.send({ leaseChange }),
         });
